@@ -1,0 +1,33 @@
+"""akorn: artificial Kuramoto oscillatory neurons.
+
+The names below are imported when they are first used, so that `import akorn` and `akorn --help` need no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from akorn._version import __version__
+
+if TYPE_CHECKING:
+    from akorn import nn, oscillators, sudoku, theory
+    from akorn.models import create_model, list_models
+    from akorn.simulate import simulate
+
+_MODULES = ("nn", "oscillators", "sudoku", "theory")
+_NAMES = {"create_model": "models", "list_models": "models", "simulate": "simulate"}
+
+__all__ = ["__version__", "create_model", "list_models", "nn", "oscillators", "simulate", "sudoku", "theory"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"akorn.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"akorn.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'akorn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

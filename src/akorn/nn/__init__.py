@@ -1,0 +1,46 @@
+"""Kuramoto layers and their parts, as ordinary PyTorch modules; they need torch alone."""
+
+from akorn.nn.attention import AttentionCoupling
+from akorn.nn.block import KuramotoBlock, KuramotoStack, Transition
+from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling, SparseCoupling
+from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
+from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
+from akorn.nn.norm import ChannelAffine, GroupNorm
+from akorn.nn.position import GTA, AbsolutePosition, Position, RotaryPosition, sine_cosine
+from akorn.nn.readout import LinearReadout, Readout
+from akorn.nn.rules import Kuramoto, Residual, UpdateRule, WithoutProjection
+from akorn.nn.start import FromStimulus, LearnedStart, MixedStart, RandomStart, Start
+
+__all__ = [
+    "GTA",
+    "AbsolutePosition",
+    "AttentionCoupling",
+    "ChannelAffine",
+    "ConvCoupling",
+    "DenseCoupling",
+    "EnergyFunction",
+    "Evolution",
+    "FromStimulus",
+    "GroupNorm",
+    "Kuramoto",
+    "KuramotoBlock",
+    "KuramotoLayer",
+    "KuramotoStack",
+    "LearnedStart",
+    "LinearReadout",
+    "MixedStart",
+    "NaturalFrequency",
+    "PairwiseFrequency",
+    "Position",
+    "RandomStart",
+    "Readout",
+    "Residual",
+    "RotaryPosition",
+    "ScalarCoupling",
+    "SparseCoupling",
+    "Start",
+    "Transition",
+    "UpdateRule",
+    "WithoutProjection",
+    "sine_cosine",
+]

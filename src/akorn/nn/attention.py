@@ -1,0 +1,126 @@
+"""The attentive coupling: J made anew from the state at every step."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn.nn.position import GTA, Grid, Position
+
+
+class AttentionCoupling(nn.Module):
+    """Multi-head self-attention over the tokens as coupling:
+
+        y_l = Σ_h W^O_h Σ_m A_h(l, m) W^V_h x_m,    A_h(l, ·) = softmax(⟨W^Q_h x_l, W^K_h x_·⟩ / √D)
+
+    Args:
+        channels: number of channels C.
+        heads: number of heads; D = C / heads.
+        grid: how the tokens lie, (length,) or (height, width); with it comes GTA unless `position` says otherwise.
+        position: the positions' module; None with no grid means that the tokens are a set.
+        mask: boolean, broadcastable to [tokens, tokens]: where True, the row's token listens to the column's.
+        bias: whether queries, keys and values have a bias.
+        symmetric: queries and keys share their weights and every head's value map is a symmetric matrix. (What is
+            left asymmetric is the softmax, which normalises the rows of A alone.)
+
+    """
+
+    mask: Tensor | None
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        *,
+        grid: Grid | None = None,
+        position: Position | None = None,
+        mask: Tensor | None = None,
+        bias: bool = True,
+        symmetric: bool = False,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or channels % heads:
+            raise ValueError(f"{channels} channels cannot be split into {heads} heads")
+        if position is not None and grid is not None and position.grid != tuple(grid):
+            raise ValueError(f"the position is for the grid {position.grid}, not {tuple(grid)}")
+        if position is None and grid is not None:
+            position = GTA(tuple(grid), channels // heads, symmetric=symmetric)
+        if mask is not None and mask.dtype != torch.bool:
+            raise ValueError(f"the mask must be boolean (True: listens), got {mask.dtype}")
+        self.channels = channels
+        self.heads = heads
+        self.position = position
+        self.maps: _FreeMaps | _SymmetricMaps
+        self.maps = _SymmetricMaps(channels, bias) if symmetric else _FreeMaps(channels, bias)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, tokens, C], or [B, C, H, W] with one token a pixel, → the same shape."""
+        if x.ndim == 4:
+            y = self._attend(x.flatten(2).transpose(1, 2))
+            return y.transpose(1, 2).unflatten(2, x.shape[2:])
+        if x.ndim != 3:
+            raise ValueError(f"attention takes [B, tokens, C] or [B, C, H, W], got shape {list(x.shape)}")
+        return self._attend(x)
+
+    def _attend(self, x: Tensor) -> Tensor:
+        place = self.position
+        if place is not None:
+            place.check(x.shape[1])
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, heads, tokens, D]
+            for part in self.maps.project(x, x if place is None else place.on_tokens(x))
+        )
+        if place is not None:
+            q, k, v = place.on_query(q), place.on_key(k), place.on_value(v)
+        o = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+        if place is not None:
+            o = place.on_output(o)
+        return self.maps.gather(o.transpose(1, 2).flatten(2))  # [B, tokens, C]
+
+    def extra_repr(self) -> str:
+        """What print() shows of the coupling."""
+        return f"{self.channels}, heads={self.heads}, masked={self.mask is not None}"
+
+
+class _FreeMaps(nn.Module):
+    """W^Q, W^K, W^V in one product, and W^O."""
+
+    def __init__(self, channels: int, bias: bool) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(channels, 3 * channels, bias=bias)
+        self.output = nn.Linear(channels, channels, bias=False)
+
+    def project(self, x: Tensor, placed: Tensor) -> tuple[Tensor, ...]:
+        """Queries and keys of `placed`, values of `x`: [B, tokens, C] each."""
+        if placed is x:
+            return self.qkv(x).chunk(3, -1)
+        (wq, wk, wv), bias = self.qkv.weight.chunk(3), self.qkv.bias
+        bq, bk, bv = bias.chunk(3) if bias is not None else (None, None, None)
+        return F.linear(placed, wq, bq), F.linear(placed, wk, bk), F.linear(x, wv, bv)
+
+    def gather(self, o: Tensor) -> Tensor:
+        """The heads' outputs, mixed."""
+        return self.output(o)
+
+
+class _SymmetricMaps(nn.Module):
+    """W^Q = W^K, and W^O_h = (W^V_h)ᵀ diag(s_h): each head's value map W^O_h W^V_h is symmetric, of any signature."""
+
+    def __init__(self, channels: int, bias: bool) -> None:
+        super().__init__()
+        self.shared = nn.Linear(channels, channels, bias=bias)
+        self.value = nn.Parameter(torch.empty(channels, channels).normal_(std=1 / math.sqrt(channels)))
+        self.sign = nn.Parameter(torch.ones(channels))
+
+    def project(self, x: Tensor, placed: Tensor) -> tuple[Tensor, ...]:
+        """Queries and keys of `placed`, values of `x`: [B, tokens, C] each."""
+        q = self.shared(placed)
+        return q, q, F.linear(x, self.value)
+
+    def gather(self, o: Tensor) -> Tensor:
+        """The heads' outputs, mixed by the transpose of what made the values."""
+        return F.linear(self.sign * o, self.value.mT)

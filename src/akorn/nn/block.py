@@ -1,0 +1,106 @@
+"""Blocks of a Kuramoto layer and a readout, and how they follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
+from akorn.nn.norm import GroupNorm
+
+
+class KuramotoBlock(nn.Module):
+    """One block: X ← T steps of the layer driven by C, then C ← readout(X)."""
+
+    def __init__(self, layer: KuramotoLayer, readout: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        self.readout = readout
+
+    def forward(self, x: Tensor, c: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """{X, C} of the block before → {X, C} of this one."""
+        x = self.layer(x, c, steps)
+        return x, self.readout(x)
+
+    def evolve(
+        self,
+        x: Tensor,
+        c: Tensor,
+        steps: int,
+        *,
+        energy: EnergyFunction | None = None,
+        trajectory: bool = False,
+    ) -> tuple[Evolution, Tensor]:
+        """`forward`, with the layer's energies and trajectory where asked for."""
+        evolution = self.layer.evolve(x, c, steps, energy=energy, trajectory=trajectory)
+        return evolution, self.readout(evolution.x)
+
+
+class Transition(nn.Module):
+    """Between blocks of different width or resolution: one strided convolution maps both X and C.
+
+    (That the two streams share it is a choice of the published models.) The next layer puts X back on the sphere.
+    """
+
+    def __init__(self, channels: int, out_channels: int, *, stride: int = 2, kernel_size: int = 3) -> None:
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
+        self.conv = nn.Conv2d(channels, out_channels, kernel_size, stride, padding=kernel_size // 2)
+
+    def forward(self, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, C, H, W] both → [B, C′, H/stride, W/stride] both."""
+        return self.conv(x), self.conv(c)
+
+
+class KuramotoStack(nn.Module):
+    """L blocks: each hands its last state and its readout on to the next.
+
+    Args:
+        blocks: the blocks, first to last.
+        norms: what is done to C in front of each block but the first, usually `GroupNorm`; None for nothing.
+        transitions: what maps {X, C} in front of each block but the first, usually `Transition`; None for nothing.
+
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[KuramotoBlock],
+        *,
+        norms: Sequence[nn.Module] | None = None,
+        transitions: Sequence[nn.Module] | None = None,
+    ) -> None:
+        super().__init__()
+        if not blocks:
+            raise ValueError("a stack needs at least one block")
+        for name, between in (("norms", norms), ("transitions", transitions)):
+            if between is not None and len(between) != len(blocks) - 1:
+                raise ValueError(f"{len(blocks)} blocks have {len(blocks) - 1} gaps, got {len(between)} {name}")
+        self.blocks = nn.ModuleList(blocks)
+        self.norms = nn.ModuleList(norms) if norms is not None else None
+        self.transitions = nn.ModuleList(transitions) if transitions is not None else None
+
+    @classmethod
+    def with_group_norm(
+        cls, blocks: Sequence[KuramotoBlock], *, transitions: Sequence[nn.Module] | None = None
+    ) -> KuramotoStack:
+        """A stack with a GroupNorm on C between the blocks, one group for each oscillator of the block before."""
+        norms = []
+        for block in blocks[:-1]:
+            channels = getattr(block.readout, "out_channels", block.layer.channels)
+            norms.append(GroupNorm(channels // block.layer.n, channels))
+        return cls(blocks, norms=norms, transitions=transitions)
+
+    def forward(self, x: Tensor, c: Tensor, steps: int | Sequence[int]) -> tuple[Tensor, Tensor]:
+        """{X⁰, C⁰} → {X^L, C^L}; steps: one number for all blocks or one for each."""
+        each = [steps] * len(self.blocks) if isinstance(steps, int) else list(steps)
+        if len(each) != len(self.blocks):
+            raise ValueError(f"{len(self.blocks)} blocks need as many numbers of steps, got {len(each)}")
+        for index, (block, count) in enumerate(zip(self.blocks, each, strict=True)):
+            if index and self.norms is not None:
+                c = self.norms[index - 1](c)
+            if index and self.transitions is not None:
+                x, c = self.transitions[index - 1](x, c)
+            x, c = block(x, c, count)
+        return x, c

@@ -1,0 +1,105 @@
+"""Natural frequencies Ω: how each oscillator rotates when nothing acts on it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from akorn import oscillators as osc
+
+
+class NaturalFrequency(nn.Module):
+    """Ωᵢxᵢ with any antisymmetric N×N matrix Ωᵢ (Eq. 2).
+
+    The N(N−1)/2 entries above the diagonal are the parameters, so Ω is antisymmetric whatever they become.
+
+    Args:
+        n: rotating dimensions N.
+        oscillators: None for one Ω that all share, or the number of oscillators for one each.
+        init: the standard deviation of the entries at the start.
+        learn: whether the entries are trained.
+
+    """
+
+    entries: Tensor
+
+    def __init__(self, n: int, oscillators: int | None = None, *, init: float = 1.0, learn: bool = True) -> None:
+        super().__init__()
+        osc.check_grouping(n, n)
+        self.n = n
+        self.oscillators = oscillators
+        rows, columns = torch.triu_indices(n, n, 1).unbind(0)
+        self.register_buffer("_rows", rows, persistent=False)
+        self.register_buffer("_columns", columns, persistent=False)
+        shape = (len(rows),) if oscillators is None else (oscillators, len(rows))
+        entries = init * torch.randn(shape)
+        if learn:
+            self.entries = nn.Parameter(entries)
+        else:
+            self.register_buffer("entries", entries)
+
+    @classmethod
+    def from_matrix(cls, matrix: Tensor, *, learn: bool = False) -> NaturalFrequency:
+        """Ω as given: [N, N] or [oscillators, N, N], antisymmetric."""
+        if matrix.ndim not in (2, 3) or matrix.shape[-1] != matrix.shape[-2]:
+            raise ValueError(f"Ω must be [N, N] or [oscillators, N, N], got shape {list(matrix.shape)}")
+        if not torch.allclose(matrix, -matrix.mT):
+            raise ValueError("Ω must be antisymmetric: Ωᵀ = −Ω does not hold for the matrix given")
+        self = cls(matrix.shape[-1], None if matrix.ndim == 2 else matrix.shape[0], learn=learn).to(matrix)
+        with torch.no_grad():
+            self.entries.copy_(matrix[..., self.get_buffer("_rows"), self.get_buffer("_columns")])
+        return self
+
+    @property
+    def matrix(self) -> Tensor:
+        """Ω: [N, N] or [oscillators, N, N]."""
+        upper = self.entries.new_zeros(*self.entries.shape[:-1], self.n * self.n)
+        index = self.get_buffer("_rows") * self.n + self.get_buffer("_columns")
+        upper = upper.index_copy(-1, index, self.entries).unflatten(-1, (self.n, self.n))
+        return upper - upper.mT
+
+    def forward(self, x: Tensor, dim: int) -> Tensor:
+        """Ωx for grouped oscillators with their components at axis `dim`."""
+        return osc.rotate(x, self.matrix, dim)
+
+
+class PairwiseFrequency(nn.Module):
+    """The cheap rotation of the published models: (x₁, x₂) → (ω x₂, −ω x₁) on each pair of components.
+
+    It is the block-diagonal Ω with N/2 planes, so N must be even.
+
+    Args:
+        n: rotating dimensions N.
+        oscillators: None for one rate ω shared by all pairs, or the number of oscillators for N/2 rates each.
+        init: the rate at the start.
+        learn: whether the rates are trained.
+
+    """
+
+    rate: Tensor
+
+    def __init__(self, n: int, oscillators: int | None = None, *, init: float = 1.0, learn: bool = True) -> None:
+        super().__init__()
+        osc.check_grouping(n, n)
+        if n % 2:
+            raise ValueError(f"pairs need an even number of rotating dimensions, got n={n}: use NaturalFrequency")
+        self.n = n
+        self.oscillators = oscillators
+        rate = torch.full((1,) if oscillators is None else (oscillators, n // 2), float(init))
+        if learn:
+            self.rate = nn.Parameter(rate)
+        else:
+            self.register_buffer("rate", rate)
+
+    @property
+    def matrix(self) -> Tensor:
+        """Ω as a matrix: [N, N] or [oscillators, N, N]."""
+        plane = self.rate.new_tensor([[0.0, 1.0], [-1.0, 0.0]])
+        rates = self.rate.expand(self.n // 2) if self.oscillators is None else self.rate
+        blocks = torch.diag_embed(rates)  # [..., N/2, N/2]
+        full = torch.einsum("...pq,ab->...paqb", blocks, plane)
+        return full.flatten(-4, -3).flatten(-2, -1)
+
+    def forward(self, x: Tensor, dim: int) -> Tensor:
+        """Ωx for grouped oscillators with their components at axis `dim`."""
+        return osc.rotate_pairs(x, self.rate, dim)

@@ -1,0 +1,224 @@
+"""The Kuramoto layer: T steps of the update of Eq. 4–5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from akorn import oscillators as osc
+from akorn.nn.norm import per_channel
+from akorn.nn.recompute import recomputed
+from akorn.nn.rules import Kuramoto, UpdateRule
+
+EnergyFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(x, Jx, c) → [B]; `akorn.oscillators.energy` or `published_energy`."""
+
+Stimulus = Tensor | Callable[[int], Tensor]
+"""C: constant in time (the shape of x), one for each step ([steps, *x.shape]), or a function of the step."""
+
+
+class _Drive(NamedTuple):
+    """The prepared C: as a function of the step and, where it is an array, as that."""
+
+    at: Callable[[int], Tensor]
+    values: Tensor | None
+    constant: bool
+
+    def __call__(self, t: int) -> Tensor:
+        return self.at(t)
+
+
+class Evolution(NamedTuple):
+    """What a layer went through in T steps."""
+
+    x: Tensor
+    """The last state, in the shape of the first."""
+    energies: Tensor | None
+    """[T, B]: the energy at the state before each step."""
+    trajectory: Tensor | None
+    """[T + 1, *x.shape]: the normalised start and the state after each step."""
+
+
+class KuramotoLayer(nn.Module):
+    """Oscillators that are coupled, driven by C, and rotate on their own:
+
+        Δxᵢ = Ωᵢxᵢ + Proj_xᵢ(cᵢ + Σⱼ Jᵢⱼxⱼ),    xᵢ ← Π[xᵢ + γ Δxᵢ]        (Eq. 4–5)
+
+    States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator.
+
+    Args:
+        channels: number of channels C, a multiple of n.
+        n: rotating dimensions N ≥ 2.
+        coupling: J, any module that maps a state to an array of the same shape.
+        omega: Ω, a `NaturalFrequency` or `PairwiseFrequency`; None for no rotation.
+        gamma: the step size γ, or its start where it is learned.
+        learn_gamma: whether γ is trained.
+        rule: the update rule; by default `Kuramoto`, Eq. 4–5.
+        stimulus: applied to c once before the steps, a `GroupNorm` for example.
+        bias: add a learned constant to c, one value a channel. (The couplings here have none of their own, so
+            that the energy's pair term holds J alone.)
+        recompute: in training, recompute states in the backward pass instead of storing them, so that memory no
+            longer grows with the number of steps.
+
+    """
+
+    gamma: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        n: int,
+        coupling: nn.Module,
+        *,
+        omega: nn.Module | None = None,
+        gamma: float = 1.0,
+        learn_gamma: bool = False,
+        rule: UpdateRule | None = None,
+        stimulus: nn.Module | None = None,
+        bias: bool = False,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__()
+        osc.check_grouping(channels, n)
+        _check_frequencies(omega, channels, n)
+        self.channels = channels
+        self.n = n
+        self.coupling = coupling
+        self.omega = omega
+        self.rule = rule if rule is not None else Kuramoto()
+        self.stimulus = stimulus
+        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
+        self.recompute = recompute
+        if learn_gamma:
+            self.gamma = nn.Parameter(torch.tensor(float(gamma)))
+        else:
+            self.register_buffer("gamma", torch.tensor(float(gamma)))
+        self._compiled_step: Callable[..., tuple[Tensor, Tensor | None]] | None = None
+
+    def forward(self, x: Tensor, c: Stimulus, steps: int) -> Tensor:
+        """The state after `steps` updates; x need not be normalised."""
+        return self.evolve(x, c, steps).x
+
+    def evolve(
+        self,
+        x: Tensor,
+        c: Stimulus,
+        steps: int,
+        *,
+        energy: EnergyFunction | None = None,
+        trajectory: bool = False,
+    ) -> Evolution:
+        """`forward`, with what happened on the way: energies if `energy` says which, and the trajectory if asked.
+
+        Nothing else is kept: without gradients, memory does not depend on `steps`.
+        """
+        self._check(x, c, steps)
+        dim = osc.channel_axis(x)
+        x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
+        drive = self._drive(c, x.ndim)
+        run = self._compiled_step or self._step
+        energies: list[Tensor] = []
+        states = [x]
+        if self.recompute and torch.is_grad_enabled() and not trajectory:
+            x, energies = self._recomputed(x, drive, steps, energy)
+        else:
+            for t in range(steps):
+                x, value = run(x, drive(t), energy)
+                if value is not None:
+                    energies.append(value)
+                if trajectory:
+                    states.append(x)
+        return Evolution(
+            x,
+            torch.stack(energies) if energy is not None else None,
+            torch.stack(states) if trajectory else None,
+        )
+
+    def step(self, x: Tensor, c: Tensor) -> Tensor:
+        """One update of a normalised state, with c as the layer's stimulus and bias have already made it."""
+        return self._step(x, c, None)[0]
+
+    def energy(self, x: Tensor, c: Tensor, function: EnergyFunction = osc.energy) -> Tensor:
+        """The energy of a normalised state: [B]."""
+        return function(x, self.coupling(x), self._drive(c, x.ndim)(0))
+
+    def compile_step(self, **options: object) -> None:
+        """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
+        self._compiled_step = torch.compile(self._step, fullgraph=True, **options)  # type: ignore[call-overload]
+
+    def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
+        """The state after one update, and the energy of the state before it."""
+        dim = osc.channel_axis(x)
+        jx = self.coupling(x)
+        if jx.shape != x.shape:
+            raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
+        value = energy(x, jx, c) if energy is not None else None
+        grouped = osc.group(x, self.n, dim)
+        rotation = self.omega(grouped, dim) if self.omega is not None else None
+        x = self.rule.step(grouped, osc.group(jx + c, self.n, dim), rotation, self.gamma, dim)
+        return osc.ungroup(x, dim), value
+
+    def _recomputed(
+        self, x: Tensor, drive: _Drive, steps: int, energy: EnergyFunction | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The steps with a backward pass that stores next to nothing."""
+        if drive.values is None:
+            raise ValueError("recompute=True needs c as an array: gradients cannot reach what a function c(t) uses")
+        run = self._compiled_step or self._step
+        parameters = [p for p in self.parameters() if p.requires_grad]
+
+        def step(x: Tensor, c: Tensor, t: int) -> tuple[Tensor, Tensor | None]:
+            return run(x, c if drive.constant else c[t], energy)
+
+        return recomputed(step, x, drive.values, steps, parameters)
+
+    def _drive(self, c: Stimulus, ndim: int) -> _Drive:
+        """C as it acts on the oscillators: through the stimulus module, and with the bias."""
+        if not isinstance(c, Tensor):
+            return _Drive(lambda t: self._prepare(c(t)), None, False)
+        if c.ndim == ndim:
+            constant = self._prepare(c)
+            return _Drive(lambda t: constant, constant, True)
+        each = self._prepare(c.flatten(0, 1)).unflatten(0, c.shape[:2])  # [steps, B, ...]: samples do not mix
+        return _Drive(lambda t: each[t], each, False)
+
+    def _prepare(self, c: Tensor) -> Tensor:
+        if self.stimulus is not None:
+            c = self.stimulus(c)
+        return c if self.bias is None else c + per_channel(self.bias, c)
+
+    def _check(self, x: Tensor, c: Stimulus, steps: int) -> None:
+        if isinstance(steps, bool) or not isinstance(steps, int):
+            raise ValueError(f"steps must be a whole number, got {steps!r}")
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, got {steps}")
+        dim = osc.channel_axis(x)
+        if x.shape[dim] != self.channels:
+            raise ValueError(f"the layer has {self.channels} channels, x of shape {list(x.shape)} has {x.shape[dim]}")
+        if isinstance(c, Tensor) and c.shape != x.shape and c.shape != (steps, *x.shape):
+            raise ValueError(
+                f"c must have the shape of x, {list(x.shape)}, or one for each of the {steps} steps,"
+                f" {[steps, *x.shape]}; got {list(c.shape)}"
+            )
+        # A look at the values waits for the device, which a compiled graph or a CUDA graph must not do.
+        recording = torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
+        if not recording and x.isnan().any():
+            raise ValueError(f"x of shape {list(x.shape)} has {int(x.isnan().sum())} NaN values")
+
+    def extra_repr(self) -> str:
+        """What print() shows of the layer itself."""
+        learned = "learned" if isinstance(self.gamma, nn.Parameter) else "fixed"
+        rule = type(self.rule).__name__
+        return f"channels={self.channels}, n={self.n}, gamma={float(self.gamma):.3g} ({learned}), rule={rule}"
+
+
+def _check_frequencies(omega: nn.Module | None, channels: int, n: int) -> None:
+    """Ω must be of N dimensions, and one for each oscillator if it is not one for all."""
+    its_n, count = getattr(omega, "n", n), getattr(omega, "oscillators", None)
+    if its_n != n:
+        raise ValueError(f"omega has n={its_n}, the layer n={n}")
+    if count is not None and count != channels // n:
+        raise ValueError(f"omega is for {count} oscillators, {channels} channels of n={n} are {channels // n}")

@@ -1,0 +1,47 @@
+"""What may be done to C before it drives the oscillators, in both layouts."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn import oscillators as osc
+
+
+class GroupNorm(nn.GroupNorm):
+    """nn.GroupNorm that also takes tokens [B, tokens, C], with statistics over a group and all tokens.
+
+    With as many groups as oscillators it is the published models' normalisation of C.
+    """
+
+    def forward(self, c: Tensor) -> Tensor:
+        """[B, tokens, C] or [B, C, H, W] → the same shape."""
+        if c.ndim == 3:
+            return super().forward(c.transpose(1, 2)).transpose(1, 2)
+        return super().forward(c)
+
+
+class ChannelAffine(nn.Module):
+    """c → scale · c + bias with a scale and a bias for each channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, c: Tensor) -> Tensor:
+        """[B, C], [B, tokens, C] or [B, C, H, W] → the same shape."""
+        return per_channel(self.scale, c) * c + per_channel(self.bias, c)
+
+
+def per_channel(values: Tensor, like: Tensor) -> Tensor:
+    """View one value a channel so that it broadcasts over `like`, in either layout."""
+    return values if osc.channel_axis(like) == -1 else values[:, None, None]
+
+
+def pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The same linear map of the channels at every position; weight: [out, in]."""
+    if osc.channel_axis(x) == -1:
+        return F.linear(x, weight, bias)
+    return F.conv2d(x, weight[:, :, None, None], bias)

@@ -1,0 +1,194 @@
+"""Positions for attention: absolute, rotary, and GTA with learned matrices.
+
+`AttentionCoupling` calls a position at up to five places: on the tokens before queries and keys are made of them, on
+queries, keys and values, and on the output. Each kind overrides the places where it acts.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Grid = tuple[int, ...]
+"""How the tokens lie: (length,) or (height, width), row by row."""
+
+
+def grid_tokens(grid: Grid) -> int:
+    """The number of tokens on a grid; ValueError if it is no grid."""
+    if len(grid) not in (1, 2) or min(grid) < 1:
+        raise ValueError(f"a grid is (length,) or (height, width), each at least 1; got {grid}")
+    return grid[0] * (grid[1] if len(grid) == 2 else 1)
+
+
+class Position(nn.Module):
+    """No position: every place returns what it gets. Queries, keys, values, outputs are [B, heads, tokens, D]."""
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__()
+        self.tokens = grid_tokens(grid)
+        self.grid = grid
+
+    def on_tokens(self, x: Tensor) -> Tensor:
+        """[B, tokens, C], before queries and keys are computed."""
+        return x
+
+    def on_query(self, q: Tensor) -> Tensor:
+        """On the queries."""
+        return q
+
+    def on_key(self, k: Tensor) -> Tensor:
+        """On the keys."""
+        return k
+
+    def on_value(self, v: Tensor) -> Tensor:
+        """On the values."""
+        return v
+
+    def on_output(self, o: Tensor) -> Tensor:
+        """On what attention returns, before the output map."""
+        return o
+
+    def check(self, tokens: int) -> None:
+        """ValueError unless the grid has this many tokens."""
+        if tokens != self.tokens:
+            raise ValueError(f"the grid {self.grid} has {self.tokens} tokens, the state has {tokens}")
+
+
+def sine_cosine(grid: Grid, channels: int) -> Tensor:
+    """[tokens, channels]: for each axis of the grid, sines and cosines of place · 10000^(−i/F)."""
+    per_axis, rest = divmod(channels, 2 * len(grid))
+    if rest:
+        raise ValueError(f"{channels} channels cannot hold sines and cosines for each axis of {grid}")
+    places = _places(grid)  # [tokens, axes]
+    angles = places[:, :, None] * _frequencies(per_axis)  # [tokens, axes, F]
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
+
+
+class AbsolutePosition(Position):
+    """Absolute positions, added to the tokens that queries and keys are made of; they start as sines and cosines.
+
+    Values are left alone, so the coupling stays linear in the values: a position steers who listens to whom.
+    Called as a module it adds the positions to any tokens, for use in front of a network.
+    """
+
+    embedding: Tensor
+
+    def __init__(self, grid: Grid, channels: int, *, learn: bool = True) -> None:
+        super().__init__(grid)
+        embedding = sine_cosine(grid, channels)
+        if learn:
+            self.embedding = nn.Parameter(embedding)
+        else:
+            self.register_buffer("embedding", embedding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, tokens, C] + positions."""
+        self.check(x.shape[1])
+        return x + self.embedding
+
+    def on_tokens(self, x: Tensor) -> Tensor:
+        """[B, tokens, C] + positions."""
+        return x + self.embedding
+
+
+class RotaryPosition(Position):
+    """Rotary positions: pairs of query and key components rotate with the place, row and column in turn."""
+
+    matrices: Tensor
+
+    def __init__(self, grid: Grid, head_dim: int) -> None:
+        super().__init__(grid)
+        self.register_buffer("matrices", rotary_matrices(grid, head_dim), persistent=False)
+
+    def on_query(self, q: Tensor) -> Tensor:
+        """Rotate the queries."""
+        return apply_pairs(self.matrices, q)
+
+    def on_key(self, k: Tensor) -> Tensor:
+        """Rotate the keys."""
+        return apply_pairs(self.matrices, k)
+
+
+class GTA(Position):
+    """Geometric transform attention: a free 2×2 matrix per token and pair of components, for q, k, v and output.
+
+    All start as rotary matrices, the output's as their transpose (the inverse rotation), and are then learned.
+
+    Args:
+        grid: how the tokens lie.
+        head_dim: components of a head, a multiple of twice the number of the grid's axes.
+        symmetric: keys share the queries' matrices and outputs use the values' transposed, for a symmetric coupling.
+
+    """
+
+    def __init__(self, grid: Grid, head_dim: int, *, symmetric: bool = False) -> None:
+        super().__init__(grid)
+        start = rotary_matrices(grid, head_dim)
+        self.symmetric = symmetric
+        self.query = nn.Parameter(start.clone())
+        self.value = nn.Parameter(start.clone())
+        if not symmetric:
+            self.key = nn.Parameter(start.clone())
+            self.output = nn.Parameter(start.mT.clone())
+
+    def on_query(self, q: Tensor) -> Tensor:
+        """The queries' matrices on the queries."""
+        return apply_pairs(self.query, q)
+
+    def on_key(self, k: Tensor) -> Tensor:
+        """The keys' matrices on the keys."""
+        return apply_pairs(self.query if self.symmetric else self.key, k)
+
+    def on_value(self, v: Tensor) -> Tensor:
+        """The values' matrices on the values."""
+        return apply_pairs(self.value, v)
+
+    def on_output(self, o: Tensor) -> Tensor:
+        """The outputs' matrices on the output."""
+        return apply_pairs(self.value.mT if self.symmetric else self.output, o)
+
+    @torch.no_grad()
+    def resize(self, grid: Grid) -> GTA:
+        """The same positions for another grid of as many axes, by linear interpolation of the learned matrices."""
+        if len(grid) != len(self.grid):
+            raise ValueError(f"cannot resize positions of the grid {self.grid} to {grid}: another number of axes")
+        resized = GTA(grid, 2 * self.query.shape[1], symmetric=self.symmetric).to(self.query)
+        for name, matrices in self.named_parameters():
+            flat = matrices.flatten(1).T.reshape(1, -1, *self.grid)  # [1, F·4, H, W]
+            mode = "bilinear" if len(grid) == 2 else "linear"
+            flat = F.interpolate(flat, size=grid, mode=mode, align_corners=False)
+            new = flat.flatten(2)[0].T.reshape(-1, *matrices.shape[1:])
+            resized.get_parameter(name).copy_(new)
+        return resized
+
+
+def apply_pairs(matrices: Tensor, x: Tensor) -> Tensor:
+    """Apply 2×2 matrices [tokens, D/2, 2, 2] to the pairs of components of x [B, heads, tokens, D]."""
+    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)  # [B, heads, tokens, D/2] each
+    m = matrices.to(x.dtype)
+    rows = (m[..., i, 0] * first + m[..., i, 1] * second for i in range(2))
+    return torch.stack(tuple(rows), -1).flatten(-2)
+
+
+def rotary_matrices(grid: Grid, head_dim: int) -> Tensor:
+    """Rotations by place · 10000^(−i/F), the grid's axes in turn: [tokens, head_dim/2, 2, 2], F = head_dim/2/axes."""
+    per_axis, rest = divmod(head_dim, 2 * len(grid))
+    if rest or not per_axis:
+        raise ValueError(f"a head of {head_dim} components cannot rotate by each axis of {grid}: no multiple of"
+                         f" {2 * len(grid)}")  # fmt: skip
+    angles = _places(grid)[:, None, :] * _frequencies(per_axis)[:, None]  # [tokens, F, axes]
+    angles = angles.flatten(1)  # pair 2i is the row's, pair 2i + 1 the column's
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2).float()
+
+
+def _frequencies(count: int) -> Tensor:
+    return 10000.0 ** (-torch.arange(count, dtype=torch.float64) / count)
+
+
+def _places(grid: Grid) -> Tensor:
+    """[tokens, axes]: where each token lies, as float64."""
+    grid_tokens(grid)
+    axes = [torch.arange(size, dtype=torch.float64) for size in grid]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)

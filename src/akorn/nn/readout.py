@@ -1,0 +1,93 @@
+"""The readout: from the oscillators' directions to new conditional stimuli (Eq. 6)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn import oscillators as osc
+from akorn.nn.norm import per_channel, pointwise
+
+
+class Readout(nn.Module):
+    """C = g(m) with m_k = ‖z_k‖ + b_k and z_k = Σᵢ U_ki xᵢ + a_k ∈ R^N′ (Eq. 6, with biases).
+
+    The norm does not change when all oscillators turn together, so m sees relative directions alone.
+
+    Args:
+        channels: channels C of the state.
+        out_channels: K, the number of values m_k; by default `channels`.
+        n_out: N′, the size of z_k; by default 4.
+        g: any module applied to m; None for the identity.
+        kernel_size: 1, or the odd size of a convolution for U (pictures only).
+
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        out_channels: int | None = None,
+        *,
+        n_out: int = 4,
+        g: nn.Module | None = None,
+        kernel_size: int = 1,
+    ) -> None:
+        super().__init__()
+        if n_out < 1:
+            raise ValueError(f"z needs at least one dimension, got n_out={n_out}")
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
+        self.channels = channels
+        self.out_channels = channels if out_channels is None else out_channels
+        self.n_out = n_out
+        self.kernel_size = kernel_size
+        fan_in = channels * kernel_size**2
+        rows = self.out_channels * n_out
+        bound = 1 / math.sqrt(fan_in)
+        self.weight = nn.Parameter(torch.empty(rows, channels, kernel_size, kernel_size).uniform_(-bound, bound))
+        self.inner_bias = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(self.out_channels))
+        self.g = g if g is not None else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C], [B, tokens, C] or [B, C, H, W] → g of the same with K channels."""
+        m = self.measure(self._map(x), osc.channel_axis(x))
+        return self.g(m + per_channel(self.bias, m))
+
+    def measure(self, z: Tensor, dim: int) -> Tensor:
+        """‖z_k‖ over the N′ consecutive channels of each k."""
+        return torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim)
+
+    def _map(self, x: Tensor) -> Tensor:
+        """Ux + a: K·N′ channels."""
+        if self.kernel_size == 1:
+            return pointwise(x, self.weight[:, :, 0, 0], self.inner_bias)
+        if x.ndim != 4:
+            raise ValueError(f"a readout with a {self.kernel_size}×{self.kernel_size} kernel takes pictures"
+                             f" [B, C, H, W], got shape {list(x.shape)}")  # fmt: skip
+        return F.conv2d(x, self.weight, self.inner_bias, padding=self.kernel_size // 2)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the readout itself."""
+        return f"{self.channels} → {self.out_channels}, n_out={self.n_out}, kernel_size={self.kernel_size}"
+
+
+class LinearReadout(Readout):
+    """C = g(z), without the norm: the paper's ablation of m (Fig. `cifar10_ro_results`). Every z_k is one number."""
+
+    def __init__(
+        self,
+        channels: int,
+        out_channels: int | None = None,
+        *,
+        g: nn.Module | None = None,
+        kernel_size: int = 1,
+    ) -> None:
+        super().__init__(channels, out_channels, n_out=1, g=g, kernel_size=kernel_size)
+
+    def measure(self, z: Tensor, dim: int) -> Tensor:
+        """Z itself."""
+        return z
