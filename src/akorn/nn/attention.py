@@ -54,7 +54,7 @@ class AttentionCoupling(nn.Module):
         self.heads = heads
         self.position = position
         self.maps: _FreeMaps | _SymmetricMaps
-        self.maps = _SymmetricMaps(channels, bias) if symmetric else _FreeMaps(channels, bias)
+        self.maps = _SymmetricMaps(channels, heads, bias) if symmetric else _FreeMaps(channels, bias)
         self.register_buffer("mask", mask)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class AttentionCoupling(nn.Module):
         )
         if place is not None:
             q, k, v = place.on_query(q), place.on_key(k), place.on_value(v)
-        o = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+        o = self.maps.weigh(F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask))
         if place is not None:
             o = place.on_output(o)
         return self.maps.gather(o.transpose(1, 2).flatten(2))  # [B, tokens, C]
@@ -102,6 +102,10 @@ class _FreeMaps(nn.Module):
         bq, bk, bv = bias.chunk(3) if bias is not None else (None, None, None)
         return F.linear(placed, wq, bq), F.linear(placed, wk, bk), F.linear(x, wv, bv)
 
+    def weigh(self, o: Tensor) -> Tensor:
+        """[B, heads, tokens, D] as it is."""
+        return o
+
     def gather(self, o: Tensor) -> Tensor:
         """The heads' outputs, mixed."""
         return self.output(o)
@@ -110,17 +114,21 @@ class _FreeMaps(nn.Module):
 class _SymmetricMaps(nn.Module):
     """W^Q = W^K, and W^O_h = (W^V_h)ᵀ diag(s_h): each head's value map W^O_h W^V_h is symmetric, of any signature."""
 
-    def __init__(self, channels: int, bias: bool) -> None:
+    def __init__(self, channels: int, heads: int, bias: bool) -> None:
         super().__init__()
         self.shared = nn.Linear(channels, channels, bias=bias)
         self.value = nn.Parameter(torch.empty(channels, channels).normal_(std=1 / math.sqrt(channels)))
-        self.sign = nn.Parameter(torch.ones(channels))
+        self.sign = nn.Parameter(torch.ones(heads, 1, channels // heads))
 
     def project(self, x: Tensor, placed: Tensor) -> tuple[Tensor, ...]:
         """Queries and keys of `placed`, values of `x`: [B, tokens, C] each."""
         q = self.shared(placed)
         return q, q, F.linear(x, self.value)
 
+    def weigh(self, o: Tensor) -> Tensor:
+        """diag(s): in the middle of the value map, before the position's matrices are undone."""
+        return self.sign * o
+
     def gather(self, o: Tensor) -> Tensor:
         """The heads' outputs, mixed by the transpose of what made the values."""
-        return F.linear(self.sign * o, self.value.mT)
+        return F.linear(o, self.value.mT)

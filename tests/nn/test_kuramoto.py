@@ -1,0 +1,271 @@
+"""The layer: the sphere, the equation, time-dependent C, recomputation, memory, compilation, and its errors."""
+
+import pytest
+import torch
+
+from akorn import nn as ann
+from akorn import oscillators as osc
+
+from .conftest import COUPLINGS, make, state
+
+NS = [2, 3, 4, 5, 8]
+
+
+@pytest.mark.parametrize("n", NS)
+def test_states_stay_on_the_sphere(kind: str, n: int) -> None:
+    layer, x, c = make(kind, n), state(kind, n), state(kind, n, 2)
+    dim = osc.channel_axis(x)
+    for after in layer.evolve(x, c, 5, trajectory=True).trajectory:
+        length = osc.group(after, n, dim).norm(dim=dim)
+        torch.testing.assert_close(length, torch.ones_like(length))
+
+
+@pytest.mark.parametrize("n", NS)
+def test_a_step_is_the_equation(kind: str, n: int) -> None:
+    layer, x, c = make(kind, n), state(kind, n), state(kind, n, 2)
+    dim = osc.channel_axis(x)
+    x = osc.group(x, n, dim)
+    x = x / x.norm(dim=dim, keepdim=True)
+    y = osc.group(layer.coupling(osc.ungroup(x, dim)) + c, n, dim)
+    tangent = y - (y * x).sum(dim, keepdim=True) * x
+    rotation = layer.omega(x, dim)
+    for part in (tangent, rotation):
+        assert (part * x).sum(dim).abs().max() < 1e-12
+    moved = x + 0.5 * (rotation + tangent)
+    wanted = osc.ungroup(moved / moved.norm(dim=dim, keepdim=True), dim)
+    torch.testing.assert_close(layer.step(osc.ungroup(x, dim), c), wanted)
+    torch.testing.assert_close(layer(3 * osc.ungroup(x, dim), c, steps=1), wanted)  # x need not be normalised
+
+
+def test_steps_compose(kind: str) -> None:
+    layer, x, c = make(kind), state(kind), state(kind, seed=2)
+    torch.testing.assert_close(layer(x, c, 5), layer(layer(x, c, 2), c, 3))
+
+
+def test_evolution_is_what_happened(kind: str) -> None:
+    layer, x, c = make(kind), state(kind), state(kind, seed=2)
+    run = layer.evolve(x, c, 4, energy=osc.energy, trajectory=True)
+    assert run.trajectory.shape == (5, *x.shape)
+    torch.testing.assert_close(run.trajectory[-1], run.x)
+    wanted = torch.stack([layer.energy(before, c) for before in run.trajectory[:-1]])
+    torch.testing.assert_close(run.energies, wanted)
+    plain = layer.evolve(x, c, 4)
+    assert plain.energies is None
+    assert plain.trajectory is None
+    torch.testing.assert_close(plain.x, run.x)
+
+
+def test_c_may_change_with_time(kind: str) -> None:
+    layer, x = make(kind, bias=True), state(kind)
+    c = torch.stack([state(kind, seed=seed) for seed in range(3)])
+    wanted = x
+    for now in c:
+        wanted = layer(wanted, now, 1)
+    torch.testing.assert_close(layer(x, c, 3), wanted)
+    torch.testing.assert_close(layer(x, lambda t: c[t], 3), wanted)
+    torch.testing.assert_close(layer(x, c[:1].expand_as(c), 3), layer(x, c[0], 3))
+
+
+def test_stimulus_and_bias_act_on_c() -> None:
+    x, c = state("conv2d"), state("conv2d", seed=2)
+    norm = ann.GroupNorm(4, 16).double()
+    layer = make("conv2d", stimulus=norm, bias=True)
+    layer.bias.data.normal_()
+    plain = make("conv2d")
+    torch.testing.assert_close(layer(x, c, 3), plain(x, norm(c) + layer.bias[:, None, None], 3))
+    many = torch.stack((c, -2 * c, c + 1))
+    torch.testing.assert_close(layer(x, many, 3), layer(x, lambda t: many[t], 3))
+
+
+@pytest.mark.parametrize("kind", ["attention-gta", "conv2d"])
+def test_rules_are_the_ablations(kind: str) -> None:
+    x, c = state(kind), state(kind, seed=2)
+    dim = osc.channel_axis(x)
+    free = make(kind, rule=ann.Residual())
+    change = 0.5 * (free.coupling(x) + c + osc.ungroup(free.omega(osc.group(x, 4, dim), dim), dim))
+    torch.testing.assert_close(free(x, c, 1), x + change)
+    sphere = make(kind, rule=ann.WithoutProjection())
+    start = osc.ungroup(osc.normalize(osc.group(x, 4, dim), dim), dim)
+    wanted = osc.ungroup(osc.normalize(osc.group(free(start, c, 1), 4, dim), dim), dim)
+    torch.testing.assert_close(sphere(x, c, 1), wanted)
+    assert not torch.allclose(sphere(x, c, 1), make(kind)(x, c, 1))
+
+
+@pytest.mark.parametrize("n", NS)
+@pytest.mark.parametrize("kind", ["dense", "sparse-blocks", "conv1d", "conv2d", "attention-gta"])
+def test_gradients(kind: str, n: int) -> None:
+    layer = make(kind, n, learn_gamma=True, bias=True)
+    x, c = state(kind, n)[:1].requires_grad_(), state(kind, n, 2)[:1].requires_grad_()
+
+    def run(x: torch.Tensor, c: torch.Tensor, gamma: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 2))
+        return (result,)
+
+    assert torch.autograd.gradcheck(run, (x, c, layer.gamma), fast_mode=True)
+    weights = torch.linspace(0, 1, x.numel(), dtype=torch.float64).reshape(x.shape)
+    (layer(x, c, 2) * weights).sum().backward()
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 20])
+@pytest.mark.parametrize("in_time", [False, True])
+def test_recomputation_changes_nothing(kind: str, steps: int, in_time: bool) -> None:
+    results = []
+    for recompute in (False, True):
+        layer = make(kind, learn_gamma=True, bias=True, recompute=recompute)
+        x = state(kind).requires_grad_()
+        c = torch.stack([state(kind, seed=s) for s in range(steps)]) if in_time else state(kind, seed=2)
+        c = c.clone().requires_grad_()
+        run = layer.evolve(x, c, steps, energy=osc.energy)
+        weights = torch.linspace(0, 1, x.numel(), dtype=torch.float64).reshape(x.shape)
+        ((run.x * weights).sum() + run.energies.square().sum() / 100).backward()
+        results.append([run.x, run.energies, x.grad, c.grad, *(p.grad for p in layer.parameters())])
+    for plain, again in zip(*results, strict=True):
+        torch.testing.assert_close(plain, again)
+
+
+def test_recomputation_stores_no_more_with_more_steps() -> None:
+    """Counts the bytes that the graph saves for the backward pass, forward and while it runs."""
+
+    def most_saved(recompute: bool, steps: int) -> int:
+        layer = make("attention-gta", recompute=recompute)
+        alive, most = 0, 0
+
+        class Held:
+            def __init__(self, tensor: torch.Tensor) -> None:
+                nonlocal alive, most
+                self.tensor = tensor
+                alive += tensor.nbytes
+                most = max(most, alive)
+
+            def __del__(self) -> None:
+                nonlocal alive
+                alive -= self.tensor.nbytes
+
+        with torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor):
+            layer(state("attention-gta"), state("attention-gta", seed=2), steps).sum().backward()
+        return most
+
+    assert most_saved(True, 64) <= 1.1 * most_saved(True, 16)
+    assert most_saved(False, 64) > 3 * most_saved(False, 16)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_step_compiles_without_a_break(kind: str, symmetric: bool) -> None:
+    layer, x, c = make(kind, symmetric=symmetric), state(kind), state(kind, seed=2)
+    x = layer(x, c, 1)
+    torch.compiler.reset()
+    compiled = torch.compile(layer.step, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, c), layer.step(x, c))
+    layer.compile_step(backend="aot_eager")
+    x = x.detach().clone().requires_grad_()
+    result = layer.evolve(x, c, 3, energy=osc.energy)
+    result.energies.sum().backward()
+    layer._compiled_step = None
+    again = x.detach().clone().requires_grad_()
+    wanted = layer.evolve(again, c, 3, energy=osc.energy)
+    wanted.energies.sum().backward()
+    torch.testing.assert_close(result.x, wanted.x)
+    torch.testing.assert_close(x.grad, again.grad)
+
+
+def test_the_default_compiler_agrees() -> None:
+    layer, x, c = (
+        make("attention-gta").float(),
+        state("attention-gta").float(),
+        state("attention-gta", seed=2).float(),
+    )
+    wanted = layer(x, c, 4)
+    torch.compiler.reset()
+    layer.compile_step()
+    torch.testing.assert_close(layer(x, c, 4), wanted)
+
+
+def test_oscillators_compile_without_a_break() -> None:
+    def everything(x: torch.Tensor, y: torch.Tensor, omega: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        u = osc.normalize(osc.group(x, 3, -3), -3)
+        z = osc.project(osc.group(y, 3, -3), u, -3) + osc.rotate(u, omega, -3)
+        return osc.ungroup(z, -3), osc.energy(x, y, y), osc.published_energy(x, y, y), osc.order_parameter(u, -3)
+
+    x, y, omega = torch.randn(2, 12, 4, 4), torch.randn(2, 12, 4, 4), torch.randn(3, 3)
+    torch.compiler.reset()
+    compiled = torch.compile(everything, fullgraph=True, backend="aot_eager")
+    for got, wanted in zip(compiled(x, y, omega), everything(x, y, omega), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_lower_precision_is_close(kind: str, dtype: torch.dtype) -> None:
+    layer, x, c = make(kind), state(kind), state(kind, seed=2)
+    wanted = layer(x, c, 3)
+    got = layer.to(dtype)(x.to(dtype), c.to(dtype), 3)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), wanted, atol=1e-4 if dtype == torch.float32 else 0.15, rtol=0)
+
+
+def test_autocast_keeps_the_state_in_float32() -> None:
+    layer, x, c = (
+        make("attention-gta").float(),
+        state("attention-gta").float(),
+        state("attention-gta", seed=2).float(),
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        run = layer.evolve(x, c, 3, energy=osc.energy)
+    assert run.x.dtype == run.energies.dtype == torch.float32
+    torch.testing.assert_close(run.x, layer(x, c, 3), atol=0.1, rtol=0)
+
+
+def test_gamma_is_learned_only_if_asked() -> None:
+    assert "gamma" not in dict(make("dense").named_parameters())
+    assert "gamma" in dict(make("dense").named_buffers())
+    assert "gamma" in dict(make("dense", learn_gamma=True).named_parameters())
+
+
+X = torch.zeros(2, 6, 16)
+BAD = {
+    "channels not divisible by n": (lambda: ann.KuramotoLayer(10, 4, ann.DenseCoupling(10)), "10 channels.*n=4"),
+    "n below 2": (lambda: ann.KuramotoLayer(10, 1, ann.DenseCoupling(10)), "at least 2.*n=1"),
+    "no steps": (lambda: make("dense-tokens")(X, X, 0), "at least 1, got 0"),
+    "half a step": (lambda: make("dense-tokens")(X, X, 1.5), "whole number, got 1.5"),
+    "steps not a number": (lambda: make("dense-tokens")(X, X, "4"), "whole number, got '4'"),
+    "other channels": (lambda: make("dense-tokens")(X[..., :8], X[..., :8], 1), "16 channels.* has 8"),
+    "x and c differ": (lambda: make("dense-tokens")(X, X[:1], 1), r"shape of x, \[2, 6, 16\].*got \[1, 6, 16\]"),
+    "too few c in time": (lambda: make("dense-tokens")(X, X.expand(2, 2, 6, 16), 3), "each of the 3 steps"),
+    "NaN": (lambda: make("dense-tokens")(X * float("nan"), X, 1), "192 NaN values"),
+    "omega of another n": (lambda: make("dense", omega=ann.NaturalFrequency(3)), "omega has n=3, the layer n=4"),
+    "omega of others": (lambda: make("dense", omega=ann.NaturalFrequency(4, 3)), "for 3 oscillators.* are 4"),
+    "coupling of another shape": (
+        lambda: ann.KuramotoLayer(16, 4, torch.nn.Linear(16, 8))(X, X, 1),
+        r"the coupling maps a state of shape \[2, 6, 16\] to \[2, 6, 8\]",
+    ),
+    "recompute with a function": (
+        lambda: make("dense-tokens", recompute=True)(X.double(), lambda t: X.double(), 2),
+        "recompute=True needs c as an array",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case: str) -> None:
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_any_module_of_the_right_shape_is_a_coupling() -> None:
+    layer = ann.KuramotoLayer(
+        16, 4, torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16))
+    )
+    assert layer(torch.randn(2, 16), torch.randn(2, 16), 3).shape == (2, 16)
+
+
+def test_every_kind_is_tested() -> None:
+    assert {type(make(kind).coupling) for kind in COUPLINGS} == {
+        ann.DenseCoupling,
+        ann.ScalarCoupling,
+        ann.SparseCoupling,
+        ann.ConvCoupling,
+        ann.AttentionCoupling,
+    }
