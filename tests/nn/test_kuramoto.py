@@ -1,5 +1,7 @@
 """The layer: the sphere, the equation, time-dependent C, recomputation, memory, compilation, and its errors."""
 
+import copy
+
 import pytest
 import torch
 
@@ -163,12 +165,25 @@ def test_a_step_compiles_without_a_break(kind: str, symmetric: bool) -> None:
     x = x.detach().clone().requires_grad_()
     result = layer.evolve(x, c, 3, energy=osc.energy)
     result.energies.sum().backward()
-    layer._compiled_step = None
+    layer.use_compiled_step(False)
     again = x.detach().clone().requires_grad_()
     wanted = layer.evolve(again, c, 3, energy=osc.energy)
     wanted.energies.sum().backward()
     torch.testing.assert_close(result.x, wanted.x)
     torch.testing.assert_close(x.grad, again.grad)
+
+
+def test_a_copy_of_a_compiled_layer_has_its_own_weights() -> None:
+    layer, x, c = make("dense"), state("dense"), state("dense", seed=2)
+    torch.compiler.reset()
+    layer.compile_step(backend="aot_eager")
+    layer(x, c, 2)
+    other = copy.deepcopy(layer)
+    other.coupling.free_weight.data.zero_()
+    got = other(x, c, 2)
+    other.use_compiled_step(False)
+    torch.testing.assert_close(got, other(x, c, 2))
+    assert not torch.allclose(got, layer(x, c, 2))
 
 
 def test_the_default_compiler_agrees() -> None:

@@ -20,6 +20,9 @@ Stimulus = Tensor | Callable[[int], Tensor]
 """C: constant in time (the shape of x), one for each step ([steps, *x.shape]), or a function of the step."""
 
 
+_Step = Callable[[nn.Module, Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]]
+
+
 class _Drive(NamedTuple):
     """The prepared C: as a function of the step and, where it is an array, as that."""
 
@@ -96,7 +99,8 @@ class KuramotoLayer(nn.Module):
             self.gamma = nn.Parameter(torch.tensor(float(gamma)))
         else:
             self.register_buffer("gamma", torch.tensor(float(gamma)))
-        self._compiled_step: Callable[..., tuple[Tensor, Tensor | None]] | None = None
+        self._compiled: _Step | None = None
+        self._use_compiled = False
 
     def forward(self, x: Tensor, c: Stimulus, steps: int) -> Tensor:
         """The state after `steps` updates; x need not be normalised."""
@@ -119,14 +123,13 @@ class KuramotoLayer(nn.Module):
         dim = osc.channel_axis(x)
         x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
         drive = self._drive(c, x.ndim)
-        run = self._compiled_step or self._step
         energies: list[Tensor] = []
         states = [x]
         if self.recompute and torch.is_grad_enabled() and not trajectory:
             x, energies = self._recomputed(x, drive, steps, energy)
         else:
             for t in range(steps):
-                x, value = run(x, drive(t), energy)
+                x, value = self._run_step(x, drive(t), energy)
                 if value is not None:
                     energies.append(value)
                 if trajectory:
@@ -147,7 +150,18 @@ class KuramotoLayer(nn.Module):
 
     def compile_step(self, **options: object) -> None:
         """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
-        self._compiled_step = torch.compile(self._step, fullgraph=True, **options)  # type: ignore[call-overload]
+        # The unbound function, so that a copy of the layer does not go on with this one's weights.
+        self._compiled = torch.compile(type(self)._step, fullgraph=True, **options)  # type: ignore[call-overload]
+        self._use_compiled = True
+
+    def use_compiled_step(self, use: bool) -> None:
+        """Switch between the step that `compile_step` made, if it was called, and the plain one."""
+        self._use_compiled = use
+
+    def _run_step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
+        if self._use_compiled and self._compiled is not None:
+            return self._compiled(self, x, c, energy)
+        return self._step(x, c, energy)
 
     def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
         """The state after one update, and the energy of the state before it."""
@@ -167,11 +181,10 @@ class KuramotoLayer(nn.Module):
         """The steps with a backward pass that stores next to nothing."""
         if drive.values is None:
             raise ValueError("recompute=True needs c as an array: gradients cannot reach what a function c(t) uses")
-        run = self._compiled_step or self._step
         parameters = [p for p in self.parameters() if p.requires_grad]
 
         def step(x: Tensor, c: Tensor, t: int) -> tuple[Tensor, Tensor | None]:
-            return run(x, c if drive.constant else c[t], energy)
+            return self._run_step(x, c if drive.constant else c[t], energy)
 
         return recomputed(step, x, drive.values, steps, parameters)
 

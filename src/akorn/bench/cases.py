@@ -1,0 +1,87 @@
+"""What is measured: layers of every coupling, and the same layer as a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from akorn.errors import AkornError
+from akorn.nn import (
+    AttentionCoupling,
+    ConvCoupling,
+    DenseCoupling,
+    KuramotoLayer,
+    PairwiseFrequency,
+    SparseCoupling,
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size of a state: `grid` positions with `channels` channels each."""
+
+    batch: int
+    channels: int
+    grid: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"{self.batch}×{self.channels}×{self.grid[0]}×{self.grid[1]}"
+
+    @property
+    def tokens(self) -> int:
+        """Positions in the grid."""
+        return self.grid[0] * self.grid[1]
+
+
+def _ring(size: Size, n: int) -> nn.Module:
+    """Each token listens to its four nearest on a ring."""
+    nodes = torch.arange(size.tokens)
+    edges = torch.cat([torch.stack((nodes, (nodes + step) % size.tokens)) for step in (-2, -1, 1, 2)], 1)
+    return SparseCoupling(edges, size.tokens, n, torch.randn(edges.shape[1], n, n) / 4)
+
+
+# name → (the coupling for a size and N, whether its states are pictures)
+COUPLINGS: dict[str, tuple[Callable[[Size, int], nn.Module], bool]] = {
+    "dense": (lambda size, n: DenseCoupling(size.channels), False),
+    "sparse": (_ring, False),
+    "conv1d-9": (lambda size, n: ConvCoupling(size.channels, 9, dims=1), False),
+    "conv2d-5": (lambda size, n: ConvCoupling(size.channels, 5), True),
+    "conv2d-9": (lambda size, n: ConvCoupling(size.channels, 9), True),
+    "attention": (lambda size, n: AttentionCoupling(size.channels, 8), False),
+    "attention-gta": (lambda size, n: AttentionCoupling(size.channels, 8, grid=size.grid), False),
+}
+
+
+def build(
+    name: str, size: Size, n: int, device: torch.device, dtype: torch.dtype
+) -> tuple[KuramotoLayer, Tensor, Tensor]:
+    """A layer with learned γ and Ω, a start and a stimulus."""
+    if name not in COUPLINGS:
+        raise AkornError(f"unknown coupling {name!r}: the known ones are {', '.join(COUPLINGS)}")
+    make, pictures = COUPLINGS[name]
+    layer = KuramotoLayer(
+        size.channels, n, make(size, n), omega=PairwiseFrequency(n, init=0.5), gamma=0.5, learn_gamma=True
+    ).to(device, dtype)
+    shape = (size.batch, size.channels, *size.grid) if pictures else (size.batch, size.tokens, size.channels)
+    x, c = (torch.randn(shape, device=device, dtype=dtype) for _ in range(2))
+    return layer, x, c
+
+
+def plain_loop(layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> list[Tensor]:
+    """The update written out, every state kept: what a first implementation would do."""
+    n, dim = layer.n, -1 if x.ndim == 3 else -3
+    x = x.unflatten(dim, (-1, n))
+    x = x / x.norm(dim=dim, keepdim=True)
+    states = [x]
+    for _ in range(steps):
+        y = (layer.coupling(x.flatten(dim - 1, dim)) + c).unflatten(dim, (-1, n))
+        y = y - (y * x).sum(dim, keepdim=True) * x
+        if layer.omega is not None:
+            y = y + layer.omega(x, dim)
+        x = x + layer.gamma * y
+        x = x / x.norm(dim=dim, keepdim=True)
+        states.append(x)
+    return states

@@ -1,0 +1,77 @@
+"""Time and peak memory of a piece of work, on the CPU or a GPU."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler would write a line to stderr for each use
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one piece of work took."""
+
+    seconds: float
+    """Median over the repeats."""
+    peak_bytes: int
+    """The most memory that it held at a time, beyond what was there before."""
+
+
+def measure(works: Mapping[str, Work], device: torch.device, repeats: int) -> dict[str, Measurement]:
+    """Each piece of work once to warm up, then all in turn `repeats` times, so that a busy moment hits them alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(repeats):
+        for name, work in works.items():
+            seconds[name].append(_seconds(work, device))
+    peak = partial(_peak_on_gpu, device=device) if device.type == "cuda" else _peak_on_cpu
+    return {name: Measurement(median(seconds[name]), peak(work)) for name, work in works.items()}
+
+
+def _seconds(work: Work, device: torch.device) -> float:
+    if device.type != "cuda":
+        start = time.perf_counter()
+        work()
+        if device.type == "mps":
+            torch.mps.synchronize()
+        return time.perf_counter() - start
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize(device)
+    begin.record()
+    work()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / 1e3
+
+
+def _peak_on_gpu(work: Work, device: torch.device) -> int:
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    work()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def _peak_on_cpu(work: Work) -> int:
+    """The running sum of every allocation and release that torch's profiler saw."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
+        work()
+    results = run.profiler.kineto_results if run.profiler is not None else None
+    events = [event for event in results.events() if event.name() == "[memory]"] if results is not None else []
+    held = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most

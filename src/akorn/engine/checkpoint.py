@@ -1,0 +1,183 @@
+"""Checkpoints: folders of safetensors and JSON that are whole or not there at all.
+
+    checkpoints/step-00001000/
+        manifest.json                 format, version, facts of the run, sha256 and size of every file
+        model-00001.safetensors …     one or more files for each group of tensors
+
+A checkpoint is written into a folder with a temporary name, flushed to the disk and renamed. Whatever a kill leaves
+behind therefore has a temporary name, and is swept away by the next run. Nothing is pickled.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from akorn.engine import shards
+from akorn.errors import AkornError
+
+FORMAT = "akorn-checkpoint"
+VERSION = 1
+FOLDER = "checkpoints"  # in a run's folder
+MANIFEST = "manifest.json"
+_TEMPORARY = ".tmp-"
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a folder held: JSON facts of the run, and groups of named tensors ("model", "ema", …), on the CPU."""
+
+    path: Path
+    step: int
+    facts: dict[str, Any]
+    groups: dict[str, dict[str, Tensor]]
+
+
+def save(
+    folder: Path,
+    step: int,
+    facts: Mapping[str, Any],
+    groups: Mapping[str, Mapping[str, Tensor]],
+    *,
+    shard_mb: float = 1024.0,
+    keep: int = 2,
+) -> Path:
+    """Write `folder/step-…` atomically, then remove all but the `keep` newest checkpoints."""
+    final = folder / f"step-{step:08d}"
+    temporary = folder / f"{_TEMPORARY}{final.name}"
+    try:
+        if temporary.exists():
+            shutil.rmtree(temporary)
+        temporary.mkdir(parents=True)
+        index = {g: shards.write(temporary, g, t, int(shard_mb * 1e6)) for g, t in groups.items()}
+        files = {}
+        for path in sorted(temporary.iterdir()):
+            content = path.read_bytes()
+            files[path.name] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+            _flush(path)
+        body = {
+            "format": FORMAT,
+            "version": VERSION,
+            "step": step,
+            "facts": dict(facts),
+            "tensors": index,
+            "files": files,
+        }
+        manifest = temporary / MANIFEST
+        manifest.write_text(_text({"sha256": _digest(body), **body}), encoding="utf-8", newline="\n")
+        _flush(manifest)
+        _flush(temporary)
+        if final.exists():  # the same step of the same run, written before
+            _remove(final)
+        temporary.rename(final)
+        _flush(folder)
+        for old in existing(folder)[:-keep]:
+            _remove(old)
+    except OSError as error:
+        raise AkornError(f"{final}: the checkpoint cannot be written ({error})") from error
+    return final
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint, or say what is wrong with it and where."""
+    manifest = _read_manifest(path)
+    contents: dict[str, bytes] = {}
+    for name, entry in manifest["files"].items():
+        file = path / name
+        if Path(name).name != name or not file.is_file():
+            raise AkornError(f"{file}: missing, although the checkpoint's manifest names it")
+        content = file.read_bytes()
+        if len(content) != entry["bytes"]:
+            raise AkornError(f"{file}: damaged, {len(content)} bytes where {entry['bytes']} were written")
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
+        contents[name] = content
+    groups = {group: shards.read(contents, index, path) for group, index in manifest["tensors"].items()}
+    return Checkpoint(path, manifest["step"], manifest["facts"], groups)
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the checkpoint with the most steps, if there is one."""
+    found = existing(folder)
+    return found[-1] if found else None
+
+
+def existing(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [p for p in folder.iterdir() if p.is_dir() and _NAME.fullmatch(p.name)]
+    return sorted(found, key=lambda p: int(p.name.removeprefix("step-")))
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Return the weights to use, by name: averaged where an average was kept.
+
+    `path` is a checkpoint, or a run's folder, whose newest checkpoint is then read.
+    """
+    found = load(newest(path / FOLDER) or path)
+    return found.groups["ema" if found.facts.get("ema_started") else "model"]
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed run left half written."""
+    if folder.is_dir():
+        for path in folder.glob(f"{_TEMPORARY}step-*"):
+            shutil.rmtree(path)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise AkornError(f"{path}: not a checkpoint, expected a folder with {MANIFEST}")
+    if not file.is_file():
+        raise AkornError(f"{file}: missing, so {path} is not a whole checkpoint")
+    try:
+        text = file.read_bytes().decode("utf-8")
+        manifest = json.loads(text)
+    except ValueError as error:  # bad UTF-8 or bad JSON
+        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise AkornError(f"{file}: not a checkpoint of akorn, expected format {FORMAT!r}")
+    if manifest.get("version") != VERSION:
+        raise AkornError(f"{file}: format version {manifest.get('version')!r}, this akorn reads version {VERSION}")
+    same = text == _text(manifest)  # a changed blank would not change the digest
+    if manifest.pop("sha256", None) != _digest(manifest) or not same:
+        raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
+    return manifest
+
+
+def _text(manifest: Mapping[str, Any]) -> str:
+    return json.dumps(manifest, indent=1) + "\n"
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Wait until the file or folder is on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    """Rename first, so that a kill while removing leaves no half checkpoint under a good name."""
+    doomed = path.with_name(f"{_TEMPORARY}{path.name}-old")
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    path.rename(doomed)
+    shutil.rmtree(doomed)

@@ -1,0 +1,154 @@
+"""What a training run can be told: small typed dataclasses, torch-free, so that `--help` reads them quickly."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from akorn.errors import AkornError
+
+Precision = Literal["float32", "tf32", "bf16", "fp16"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """Which optimiser, and how far it may step."""
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    """The peak learning rate; the schedule multiplies it."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of Adam's two running means (adam and adamw)."""
+    momentum: float = 0.9
+    """Momentum (sgd)."""
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    """Largest norm of the whole gradient; 0 leaves it as it is."""
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """How the learning rate changes: a linear warm-up, then constant, linear or cosine down to `final`."""
+
+    name: Literal["constant", "linear", "cosine"] = "constant"
+    warmup: int = 0
+    """Steps of linear warm-up."""
+    final: float = 0.0
+    """The factor reached at the end (linear and cosine)."""
+
+
+@dataclass(frozen=True)
+class EmaConfig:
+    """The exponential moving average of the weights, with which models are evaluated."""
+
+    decay: float = 0.0
+    """Share of the old average that each update keeps; 0 means no average."""
+    every: int = 10
+    """Steps between updates."""
+    after: int = 100
+    """The step after which the first copy is taken; until then the average is the model itself."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole training run, apart from the task."""
+
+    seed: int = 0
+    epochs: int = 100
+    steps: int | None = None
+    """Stop after so many steps instead of after `epochs`."""
+    batch_size: int = 100
+    """Samples a step, over all processes together."""
+    drop_last: bool = True
+    """Leave out the last, smaller batch of an epoch."""
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    ema: EmaConfig = field(default_factory=EmaConfig)
+    precision: Precision = "float32"
+    """float32; tf32: float32 with TF32 matrix products; bf16, fp16: mixed precision (autocast)."""
+    device: Device = "auto"
+    compile: bool = False
+    """Compile the model (what exactly is the task's choice)."""
+    deterministic: bool = False
+    """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error."""
+    checkpoint_every: int = 1000
+    """Steps between checkpoints; 0: only at the end."""
+    keep: int = 2
+    """How many of the newest checkpoints stay."""
+    shard_mb: float = 1024.0
+    """Largest size of a checkpoint's file, in MB (10⁶ bytes)."""
+    log_every: int = 50
+    """Steps between logged losses."""
+    eval_every: int = 0
+    """Steps between evaluations; 0: only at the end."""
+    tensorboard: bool = True
+    """Also write the curves for TensorBoard."""
+
+
+# What may change when a run goes on: none of it changes the numbers (the kind of device is compared apart).
+_FREE = {"checkpoint_every", "keep", "shard_mb", "log_every", "eval_every", "tensorboard", "device"}
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse impossible values, each with the value and what was expected."""
+    o, s, e = config.optimiser, config.schedule, config.ema
+    rules: list[tuple[str, object, bool, str]] = [
+        ("seed", config.seed, config.seed >= 0, "0 or more"),
+        ("epochs", config.epochs, config.epochs >= 1, "1 or more"),
+        ("steps", config.steps, config.steps is None or config.steps >= 1, "1 or more"),
+        ("batch_size", config.batch_size, config.batch_size >= 1, "1 or more"),
+        ("checkpoint_every", config.checkpoint_every, config.checkpoint_every >= 0, "0 or more"),
+        ("keep", config.keep, config.keep >= 1, "1 or more"),
+        ("shard_mb", config.shard_mb, config.shard_mb >= 0.01, "0.01 or more"),
+        ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
+        ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
+        ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),
+        ("optimiser.learning_rate", o.learning_rate, 0 < o.learning_rate < math.inf, "above 0"),
+        ("optimiser.betas", o.betas, all(0 <= b < 1 for b in o.betas), "each in [0, 1)"),
+        ("optimiser.momentum", o.momentum, 0 <= o.momentum < 1, "in [0, 1)"),
+        ("optimiser.weight_decay", o.weight_decay, 0 <= o.weight_decay < math.inf, "0 or more"),
+        ("optimiser.clip", o.clip, 0 <= o.clip < math.inf, "0 (none) or more"),
+        ("schedule.name", s.name, s.name in ("constant", "linear", "cosine"), "constant, linear or cosine"),
+        ("schedule.warmup", s.warmup, s.warmup >= 0, "0 or more"),
+        ("schedule.final", s.final, 0 <= s.final <= 1, "in [0, 1]"),
+        ("ema.decay", e.decay, 0 <= e.decay < 1, "in [0, 1)"),
+        ("ema.every", e.every, e.every >= 1, "1 or more"),
+        ("ema.after", e.after, e.after >= 0, "0 or more"),
+        (
+            "precision",
+            config.precision,
+            config.precision in ("float32", "tf32", "bf16", "fp16"),
+            "float32, tf32, bf16 or fp16",
+        ),
+        ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
+    ]
+    for name, value, fine, expected in rules:
+        if not fine:
+            raise AkornError(f"{name} is {value!r}, expected {expected}")
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names: {"ema": {"decay": 0.9}} → {"ema.decay": 0.9}."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = list(value) if isinstance(value, tuple) else value
+    return flat
+
+
+def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:
+    """What a run may not change when it goes on, as "name was A, now B" for each setting that differs."""
+    free = set(_FREE)
+    if now.schedule.name == "constant":  # a run without an end in its schedule may be made longer
+        free |= {"epochs", "steps"}
+    before, after = flatten(saved), flatten(asdict(now))
+    names = [name for name in {**before, **after} if name not in free]
+    missing = object()
+    return [
+        f"{name} was {before.get(name, '(unset)')!r}, now {after.get(name, '(unset)')!r}"
+        for name in names
+        if before.get(name, missing) != after.get(name, missing)
+    ]

@@ -1,0 +1,53 @@
+"""Loss curves of several runs in one plot."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from akorn.engine import scalars
+from akorn.errors import AkornError
+
+
+def read_curve(run: Path, metric: str = "loss") -> tuple[list[int], list[float]]:
+    """Return steps and values of a metric of a run (its folder or its `scalars.jsonl`)."""
+    rows = scalars.read(run)
+    points = [(row["step"], float(row[metric])) for row in rows if metric in row]
+    if not points:
+        known = sorted({name for row in rows for name in row} - {"step", "seconds"})
+        raise AkornError(f"{run}: no {metric!r} among its curves, which are: {', '.join(known) or 'none'}")
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def plot_curves(
+    runs: Mapping[str, Path] | Sequence[Path], out: Path, *, metric: str = "loss", log: bool = False
+) -> Path:
+    """Draw a metric of several runs over the steps; `out` ends in .png, .svg or .pdf. Runs may have labels."""
+    labelled = dict(runs) if isinstance(runs, Mapping) else _labels(runs)
+    if not labelled:
+        raise AkornError("no runs to plot")
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for label, run in labelled.items():
+        steps, values = read_curve(run, metric)
+        axes.plot(steps, values, label=label, linewidth=1.4, marker="." if len(steps) == 1 else "")
+    axes.set(xlabel="step", ylabel=metric.replace("_", " "), yscale="log" if log else "linear")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    temporary = out.with_name(f".tmp-{out.name}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(temporary, dpi=150)
+        os.replace(temporary, out)
+    except (OSError, ValueError) as error:  # ValueError: a format that matplotlib does not know
+        temporary.unlink(missing_ok=True)
+        raise AkornError(f"{out}: the plot cannot be written ({error})") from error
+    return out
+
+
+def _labels(runs: Sequence[Path]) -> dict[str, Path]:
+    """Name each run by its folder, or by its whole path where names repeat."""
+    folders = [run if run.is_dir() else run.parent for run in runs]
+    names = [folder.resolve().name for folder in folders]
+    return {n if names.count(n) == 1 else str(r): r for n, r in zip(names, runs, strict=True)}

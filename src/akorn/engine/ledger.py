@@ -1,0 +1,156 @@
+"""The ledger: one JSON record in `results/` for every finished run or evaluation. Torch-free to import."""
+
+import json
+import math
+import os
+import platform
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from akorn._version import __version__
+from akorn.errors import AkornError
+
+FORMAT = "akorn-record"
+VERSION = 1
+_LIBRARIES = ("torch", "numpy", "accelerate", "safetensors", "triton")
+
+Record = dict[str, Any]
+
+
+def write_record(
+    kind: str,
+    name: str,
+    metrics: Mapping[str, float],
+    *,
+    config: Mapping[str, Any],
+    seed: int,
+    data_fingerprint: str,
+    wall_time: float,
+    device: str,
+    folder: Path,
+    overrides: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write one record and return its path, `kind-name-seedS-date-xxxxxx.json`. It never replaces another.
+
+    kind: "train" or "eval"; name: the recipe or model; config: all that the numbers depend on; overrides: how the
+    recipe was changed; extra: anything else worth keeping, as JSON values.
+    """
+    now = datetime.now(UTC)
+    record: Record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "name": name,
+        "seed": seed,
+        "metrics": {key: float(value) for key, value in metrics.items()},
+        "config": dict(config),
+        "overrides": dict(overrides or {}),
+        "data": data_fingerprint,
+        "wall_time": round(wall_time, 3),
+        "date": now.isoformat(timespec="seconds"),
+        "hardware": hardware(device),
+        "commit": commit(),
+        "libraries": libraries(),
+        "extra": dict(extra or {}),
+    }
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", f"{kind}-{name}").strip("-")
+    path = folder / f"{readable}-seed{seed}-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}.json"
+    temporary = path.with_name(f".tmp-{path.name}")
+    try:
+        text = json.dumps(record, indent=1, ensure_ascii=False, default=_as_json) + "\n"
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise AkornError(f"{path}: the record cannot be written ({error})") from error
+    return path
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Return the records of a folder, oldest first, each with its file's name under "file"."""
+    records = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise AkornError(f"{path}: not readable as a record ({error})") from error
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
+        if record.get("version") != VERSION:
+            raise AkornError(f"{path}: record version {record.get('version')!r}, this akorn reads version {VERSION}")
+        absent = [key for key in ("kind", "name", "seed", "metrics", "config", "date") if key not in record]
+        if absent:
+            raise AkornError(f"{path}: the record lacks {', '.join(absent)}")
+        records.append({**record, "file": path.name})
+    return sorted(records, key=lambda r: (r["date"], r["file"]))
+
+
+def commit() -> dict[str, Any]:
+    """Return the commit of akorn's source and whether it was changed since; both None outside a checkout.
+
+    The environment variable AKORN_COMMIT gives the commit where the source was copied without its history.
+    """
+    package = Path(__file__).resolve().parents[1]
+    tracked = _git(package, "ls-files", "--error-unmatch", "_version.py")  # else it is somebody else's repository
+    if tracked is None:
+        return {"id": os.environ.get("AKORN_COMMIT"), "changed": None}
+    changed = _git(package, "status", "--porcelain", "--", ".")
+    return {"id": _git(package, "rev-parse", "HEAD"), "changed": None if changed is None else bool(changed)}
+
+
+def hardware(device: str) -> dict[str, Any]:
+    """Return the machine in words: device, GPU where one was used, processor and number of cores."""
+    facts: dict[str, Any] = {
+        "device": device,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cores": os.cpu_count(),
+    }
+    if device.startswith("cuda"):
+        import torch
+
+        if torch.cuda.is_available():
+            facts["gpu"] = torch.cuda.get_device_name(torch.device(device))
+            facts["gpus"] = torch.cuda.device_count()
+    return facts
+
+
+def libraries() -> dict[str, str]:
+    """Return the versions that numbers may depend on."""
+    versions = {"akorn": __version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    if "torch" in sys.modules:  # says which CUDA it was built for, which the installed version may not
+        versions["torch"] = str(sys.modules["torch"].__version__)
+    return versions
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    raise AkornError(f"a record holds JSON values only, not {value!r}")
+
+
+def is_number(value: object) -> bool:
+    """Say whether a metric can be averaged."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

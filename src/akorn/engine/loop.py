@@ -1,0 +1,205 @@
+"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a result.
+
+    out/
+        checkpoints/step-…/     what `resume` goes on from
+        scalars.jsonl           the curves
+        tensorboard/            the same for TensorBoard
+
+The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must lie on a disk
+that all of them see.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from akorn.engine import checkpoint, devices, ledger, randomness, scalars, schedule
+from akorn.engine.config import TrainConfig, check
+from akorn.engine.order import Order
+from akorn.engine.report import Report
+from akorn.engine.state import TrainState
+from akorn.engine.task import Batch, Task
+from akorn.errors import AkornError
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a finished run leaves behind."""
+
+    model: nn.Module
+    """In eval mode, with the averaged weights where an average was kept."""
+    steps: int
+    loss: float
+    """The last logged loss."""
+    metrics: dict[str, float]
+    """The last evaluation."""
+    seconds: float
+    """Wall time, over all the pieces of a resumed run."""
+    checkpoint: Path
+    record: Path | None = None
+    """The ledger's record, where one was asked for."""
+
+
+def train(
+    task: Task,
+    config: TrainConfig,
+    out: Path,
+    resume: bool = False,
+    *,
+    results: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> TrainResult:
+    """Train the task's model and return it with its scores.
+
+    `resume` goes on from the newest checkpoint in `out`, or starts anew where there is none. With `results` a record
+    of the finished run is written into that folder; `overrides` says there how the recipe was changed.
+    """
+    check(config)
+    accelerator = devices.start(config)
+    with devices.numerics(config):
+        started = time.monotonic()
+        randomness.seed_everything(config.seed, "data")
+        data = task.build_data(accelerator.device)
+        fingerprint = task.fingerprint()
+        order = Order(
+            len(data),
+            config.batch_size,
+            config.seed,
+            accelerator.device,
+            drop_last=config.drop_last,
+            process=accelerator.process_index,
+            processes=accelerator.num_processes,
+        )
+        total = config.steps or config.epochs * order.steps_per_epoch
+        state = TrainState(task, config, accelerator)
+        _open_folder(out, resume, accelerator)
+        folder = out / checkpoint.FOLDER
+        last = checkpoint.newest(folder)
+        if last:
+            state.load(last, fingerprint)
+        if state.step > total:
+            raise AkornError(f"{last}: has {state.step} steps, more than the {total} asked for")
+        loss = _last_loss(out, state.step)
+        metrics: dict[str, float] = {}
+
+        def seconds() -> float:
+            return state.elapsed + time.monotonic() - started
+
+        main: bool = accelerator.is_main_process
+        accelerator.wait_for_everyone()  # everyone has read what is there before anything is written
+        with Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report:
+
+            def score() -> dict[str, float]:
+                scores = evaluate(state)
+                report.scalars(state.step, seconds(), {f"eval/{n}": v for n, v in scores.items()}, progress=False)
+                return scores
+
+            if resume:
+                report.note(f"{task.name}: going on from {last}" if last else f"{task.name}: nothing to go on from")
+            if last and _due(state.step, config.eval_every, total):
+                metrics = score()  # a checkpoint is written before its step's evaluation, which may not have happened
+            while state.step < total:
+                rate = config.optimiser.learning_rate * schedule.factor(config.schedule, state.step, total)
+                batch = data.batch(order.indices(state.step), state.generator)
+                train_step(state, batch, rate)
+                step = state.step
+
+                if _due(step, config.log_every, total):
+                    means = {**state.meters.flush(accelerator), "learning_rate": rate}
+                    loss = means["loss"]
+                    report.scalars(step, seconds(), means)
+                    if not math.isfinite(loss):
+                        raise AkornError(
+                            f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}"
+                        )
+                before = time.monotonic()
+                if _due(step, config.checkpoint_every, total):
+                    state.save(folder, fingerprint, seconds())
+                if _due(step, config.eval_every, total):
+                    metrics = score()
+                report.leave_out(time.monotonic() - before)
+
+        record = None
+        if results is not None and main:
+            record = ledger.write_record(
+                kind="train",
+                name=task.name,
+                metrics={**metrics, "loss": loss},
+                config={**asdict(config), "task": dict(task.settings())},
+                seed=config.seed,
+                data_fingerprint=fingerprint,
+                wall_time=seconds(),
+                device=str(accelerator.device),
+                overrides=overrides or {},
+                extra={"steps": total, "processes": accelerator.num_processes},
+                folder=results,
+            )
+        final = checkpoint.newest(folder)
+        if final is None:  # the main process has written one
+            raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")
+        return TrainResult(state.best_model().eval(), total, loss, metrics, seconds(), final, record)
+
+
+def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
+    """Take one step of the optimiser. Nothing here waits for the device."""
+    accelerator, config = state.accelerator, state.config
+    with accelerator.autocast():
+        loss, extra = state.task.loss(state.model, batch, state.generator)
+    accelerator.backward(loss)
+    devices.average_gradients(state.parameters, accelerator)
+    logged: dict[str, Tensor] = {"loss": loss, **extra}
+    if config.optimiser.clip:
+        logged["gradient_norm"] = accelerator.clip_grad_norm_(state.parameters, config.optimiser.clip)
+    for group in state.optimiser.param_groups:
+        group["lr"] = learning_rate
+    state.optimiser.step()
+    state.optimiser.zero_grad()
+    state.step += 1
+    # Running statistics follow the main process, as under DDP, so that all processes stay the same model.
+    devices.copy_from_main(state.buffers, accelerator)
+    if state.ema:
+        state.ema.update(state.model, state.step)
+    state.meters.add(logged)
+
+
+@torch.no_grad()
+def evaluate(state: TrainState) -> dict[str, float]:
+    """Return the task's scores of the averaged model; training does not notice."""
+    model = state.best_model()
+    with randomness.undisturbed(state.device):
+        model.eval()
+        metrics = {name: float(value) for name, value in state.task.evaluate(model).items()}
+    state.model.train()
+    return metrics
+
+
+def _due(step: int, every: int, total: int) -> bool:
+    return step == total or (every > 0 and step % every == 0)
+
+
+def _open_folder(out: Path, resume: bool, accelerator: Any) -> None:
+    """Make the run's folder, or refuse to write over another run."""
+    if not resume and ((out / scalars.FILE).exists() or checkpoint.newest(out / checkpoint.FOLDER)):
+        raise AkornError(f"{out}: holds a run already; go on with it (resume) or choose another folder")
+    accelerator.wait_for_everyone()  # nobody makes the folder before everyone has looked
+    if accelerator.is_main_process:
+        try:
+            (out / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
+            checkpoint.sweep(out / checkpoint.FOLDER)
+        except OSError as error:
+            raise AkornError(f"{out}: the run's folder cannot be made ({error})") from error
+    accelerator.wait_for_everyone()
+
+
+def _last_loss(out: Path, step: int) -> float:
+    """Return the last loss logged up to a step, if any."""
+    if not step or not (out / scalars.FILE).exists():
+        return math.nan
+    losses = [row["loss"] for row in scalars.read(out) if row["step"] <= step and "loss" in row]
+    return float(losses[-1]) if losses else math.nan

@@ -1,0 +1,41 @@
+"""Running means of the loss and its companions, kept on the device: the host asks for them at log steps only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_COUNT = "count"
+
+
+class Meters:
+    """Sums of named scalars since the last log."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sums: dict[str, Tensor] = {}
+
+    def add(self, scalars: Mapping[str, Tensor]) -> None:
+        """Take in one step's scalars, without waiting for the device."""
+        self.count += 1
+        for name, value in scalars.items():
+            value = value.detach().float()
+            self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
+
+    def flush(self, accelerator: Any) -> dict[str, float]:
+        """Return the means over the steps since the last call and over all processes, and start anew."""
+        stacked = torch.stack(list(self.sums.values())) / self.count
+        means = accelerator.reduce(stacked, "mean").tolist()  # here the host waits
+        named = dict(zip(self.sums, means, strict=True))
+        self.count, self.sums = 0, {}
+        return named
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the sums as tensors to save, so that a resumed run draws the same curve."""
+        return {**{f"sum/{n}": t for n, t in self.sums.items()}, _COUNT: torch.tensor(self.count)}
+
+    def load(self, state: Mapping[str, Tensor], device: torch.device) -> None:
+        """Put back what `state` returned."""
+        self.count = int(state[_COUNT])
+        self.sums = {n.removeprefix("sum/"): t.to(device) for n, t in state.items() if n != _COUNT}

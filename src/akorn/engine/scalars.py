@@ -1,0 +1,68 @@
+"""Curves as `scalars.jsonl`: one JSON object a line, with `step`, `seconds` and named scalars. Torch-free."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from akorn.errors import AkornError
+
+FILE = "scalars.jsonl"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a `scalars.jsonl`, or of the one in a run's folder. A line cut by a kill is left out."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AkornError(f"{file}: the curves cannot be read ({error})") from error
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+            if not isinstance(row["step"], int):
+                raise TypeError("'step' is no whole number")
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):  # no newline at its end: cut by a kill
+                continue
+            raise AkornError(f"{file}:{number}: not a line of curves ({error!r})") from error
+        rows.append(row)
+    return rows
+
+
+class ScalarLog:
+    """Appends lines. A resumed run first drops those that were written after its checkpoint: it writes them again.
+
+    They are those of later steps, and the evaluation at the checkpoint's own step, which follows the checkpoint.
+    """
+
+    def __init__(self, folder: Path, after_step: int) -> None:
+        file = folder / FILE
+        kept = [row for row in read(file) if _before(row, after_step)] if file.exists() and after_step else []
+        temporary = file.with_name(f".tmp-{FILE}")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        os.replace(temporary, file)
+        self._handle = file.open("a", encoding="utf-8")
+
+    def write(self, step: int, seconds: float, scalars: Mapping[str, float]) -> None:
+        """Append one line, at once."""
+        self._handle.write(json.dumps({"step": step, "seconds": round(seconds, 3), **scalars}) + "\n")
+        self._handle.flush()
+
+    def __enter__(self) -> "ScalarLog":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._handle.close()
+
+
+def _before(row: Mapping[str, Any], step: int) -> bool:
+    evaluation = any(name.startswith("eval/") for name in row)
+    return bool(row["step"] < step or (row["step"] == step and not evaluation))

@@ -1,0 +1,21 @@
+"""The learning rate as a function of the step: nothing to save, the step says it all."""
+
+import math
+
+from akorn.engine.config import ScheduleConfig
+
+
+def factor(config: ScheduleConfig, step: int, total: int) -> float:
+    """Return what multiplies the learning rate in the step that follows `step` finished ones, of `total`.
+
+    With w warm-up steps: (step + 1) / w while step < w; then with p = (step − w) / (total − w) in [0, 1)
+    constant: 1;  linear: 1 − (1 − final) p;  cosine: final + (1 − final)(1 + cos πp) / 2.
+    """
+    if step < config.warmup:
+        return (step + 1) / config.warmup
+    if config.name == "constant":
+        return 1.0
+    progress = min(1.0, (step - config.warmup) / max(1, total - config.warmup))
+    if config.name == "linear":
+        return 1.0 - (1.0 - config.final) * progress
+    return config.final + (1.0 - config.final) * 0.5 * (1.0 + math.cos(math.pi * progress))

@@ -1,0 +1,149 @@
+"""Everything that changes while training, and how it becomes a checkpoint and comes back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from akorn.engine import checkpoint, devices, optimiser, randomness
+from akorn.engine.config import TrainConfig, differences, flatten
+from akorn.engine.ema import Ema, tensors
+from akorn.engine.meters import Meters
+from akorn.engine.order import derive_seed
+from akorn.engine.task import Task
+from akorn.errors import AkornError
+
+
+class TrainState:
+    """Model, average, optimiser, random states and the step. The step is also the position in the data."""
+
+    def __init__(self, task: Task, config: TrainConfig, accelerator: Any) -> None:
+        self.task, self.config, self.accelerator = task, config, accelerator
+        self.device: torch.device = accelerator.device
+        self.step = 0
+        self.elapsed = 0.0  # seconds of training before this process started
+
+        randomness.seed_everything(config.seed, "model")  # the same in every process
+        self.model: nn.Module = task.build_model().to(self.device).train()
+        devices.copy_from_main(tensors(self.model), accelerator)
+        self.ema = Ema(self.model, config.ema) if config.ema.decay else None
+        self.parameters = optimiser.trainable(self.model)
+        saved = self.model.state_dict()
+        self.buffers = [b for name, b in self.model.named_buffers() if name in saved]
+        self.raw_optimiser = optimiser.build(config.optimiser, self.model)
+        self.optimiser = accelerator.prepare_optimizer(self.raw_optimiser, device_placement=False)
+        if config.compile:
+            for model in (self.model, self.ema.model) if self.ema else (self.model,):
+                task.compile(model)
+
+        # From here on every process has random numbers of its own.
+        process: int = accelerator.process_index
+        randomness.seed_everything(config.seed, "process", process)
+        self.generator = torch.Generator(self.device)
+        self.generator.manual_seed(derive_seed(config.seed, "task", process))
+        self.meters = Meters()
+
+    def best_model(self) -> nn.Module:
+        """Return the model to evaluate: the average once it has started, the trained one before."""
+        return self.ema.model if self.ema and self.ema.started else self.model
+
+    def save(self, folder: Path, fingerprint: str, elapsed: float) -> Path | None:
+        """Write a checkpoint. Every process calls it; the main one writes, and returns the path."""
+        if not all(bool(t.isfinite().all()) for t in self.model.parameters()):
+            raise AkornError(f"the weights are no longer finite after step {self.step}; no checkpoint was written")
+        everyone = devices.gather(self._own_tensors(), self.accelerator)
+        path = None
+        if self.accelerator.is_main_process:
+            groups: dict[str, Mapping[str, Tensor]] = {
+                "model": self.model.state_dict(),
+                "optimiser": optimiser.state_tensors(self.raw_optimiser, self.model),
+                "processes": {f"{rank}/{n}": t for rank, own in enumerate(everyone) for n, t in own.items()},
+            }
+            if self.ema:
+                groups["ema"] = self.ema.model.state_dict()
+            facts = {
+                **self._identity(fingerprint),
+                "config": asdict(self.config),
+                "elapsed": elapsed,
+                "ema_started": bool(self.ema and self.ema.started),
+                "scaler": self.accelerator.scaler.state_dict() if self.accelerator.scaler else None,
+            }
+            config = self.config
+            path = checkpoint.save(folder, self.step, facts, groups, shard_mb=config.shard_mb, keep=config.keep)
+        self.accelerator.wait_for_everyone()
+        return path
+
+    def load(self, path: Path, fingerprint: str) -> None:
+        """Go on from a checkpoint. One that is damaged, or of another run, is refused and changes nothing."""
+        found = checkpoint.load(path)
+        self._refuse_foreign(found, fingerprint)
+        _refuse_other_shapes(path, found.groups["model"], self.model)
+        if self.ema:
+            _refuse_other_shapes(path, found.groups["ema"], self.ema.model)
+        try:
+            optimiser.load_state_tensors(self.raw_optimiser, self.model, found.groups["optimiser"])
+        except AkornError as error:
+            raise AkornError(f"{path}: {error}") from error
+        self.model.load_state_dict(found.groups["model"])
+        if self.ema:
+            self.ema.model.load_state_dict(found.groups["ema"])
+            self.ema.started = found.facts["ema_started"]
+        if self.accelerator.scaler:
+            self.accelerator.scaler.load_state_dict(found.facts["scaler"])
+        prefix = f"{self.accelerator.process_index}/"
+        own = {n.removeprefix(prefix): t for n, t in found.groups["processes"].items() if n.startswith(prefix)}
+        self._load_own_tensors(own)
+        self.step, self.elapsed = found.step, found.facts["elapsed"]
+
+    def _identity(self, fingerprint: str) -> dict[str, Any]:
+        """Return what must be the same for a run to go on, apart from the config."""
+        return {
+            "recipe": self.task.name,
+            "settings": json.loads(json.dumps(flatten(self.task.settings()))),  # as it will be read back
+            "data": fingerprint,
+            "processes": self.accelerator.num_processes,
+            "device": self.device.type,
+        }
+
+    def _refuse_foreign(self, found: checkpoint.Checkpoint, fingerprint: str) -> None:
+        for name, now in self._identity(fingerprint).items():
+            before = found.facts.get(name)
+            if before == now:
+                continue
+            if isinstance(before, dict) and isinstance(now, dict):
+                keys = [k for k in {**before, **now} if before.get(k) != now.get(k)]
+                name, before, now = f"settings {keys[0]}", before.get(keys[0]), now.get(keys[0])
+            raise AkornError(f"{found.path}: of another run: {name} was {before!r}, now {now!r}")
+        changed = differences(found.facts.get("config", {}), self.config)
+        if changed:
+            raise AkornError(f"{found.path}: of another run: {'; '.join(changed)}")
+        expected = {"model", "optimiser", "processes"} | ({"ema"} if self.ema else set())
+        if missing := expected - set(found.groups):
+            raise AkornError(f"{found.path}: holds no tensors of {', '.join(sorted(missing))}")
+
+    def _own_tensors(self) -> dict[str, Tensor]:
+        """Return what each process has for itself: its random states and its running sums."""
+        states = {f"random/{n}": t for n, t in randomness.capture(self.device).items()}
+        meters = {f"meters/{n}": t.cpu() for n, t in self.meters.state().items()}
+        return {**states, **meters, "generator": self.generator.get_state()}
+
+    def _load_own_tensors(self, own: Mapping[str, Tensor]) -> None:
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {n.removeprefix(prefix): t for n, t in own.items() if n.startswith(prefix)}
+
+        randomness.restore(part("random/"), self.device)
+        self.meters.load(part("meters/"), self.device)
+        self.generator.set_state(own["generator"])
+
+
+def _refuse_other_shapes(path: Path, saved: Mapping[str, Tensor], model: nn.Module) -> None:
+    now = model.state_dict()
+    for name in {**now, **saved}:
+        before = list(saved[name].shape) if name in saved else "absent"
+        after = list(now[name].shape) if name in now else "absent"
+        if before != after:
+            raise AkornError(f"{path}: of another model: tensor {name!r} is {before} there and {after} here")

@@ -1,0 +1,113 @@
+"""A tiny task for the engine's tests, and a command line that trains it: `python engine_toy.py OUT [key=value …]`.
+
+Noise comes from the loop's generator, dropout from torch's global one, BatchNorm has buffers: if any random state or
+buffer were lost in a checkpoint, a resumed run would end elsewhere.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, Task, TrainConfig, train
+
+SAMPLES, FEATURES = 96, 5
+
+
+class ToyData:
+    def __init__(self, device: torch.device, noise: float) -> None:
+        generator = torch.Generator().manual_seed(7)
+        self.x = torch.randn(SAMPLES, FEATURES, generator=generator).to(device)
+        self.y = self.x.sum(1, keepdim=True).sin()
+        self.noise = noise
+        self.seen: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        self.seen += indices.tolist()
+        x = self.x[indices]
+        noise = torch.randn(x.shape, generator=generator, device=x.device)
+        return x + self.noise * noise, self.y[indices]
+
+
+class ToyTask(Task):
+    name = "toy"
+
+    def __init__(
+        self, *, random: bool = True, width: int = 16, kill_at: int = 0, nan_at: int = 0, pause: float = 0.0
+    ) -> None:
+        self.random, self.width, self.kill_at, self.nan_at, self.pause = random, width, kill_at, nan_at, pause
+        self.calls = 0
+        self.data_digest = hashlib.sha256(b"toy").hexdigest()
+        self.evaluated: list[nn.Module] = []
+
+    def settings(self) -> dict[str, object]:
+        return {"random": self.random}
+
+    def fingerprint(self) -> str:
+        return self.data_digest
+
+    def build_model(self) -> nn.Module:
+        layers: list[nn.Module] = [nn.Linear(FEATURES, self.width)]
+        if self.random:
+            layers += [nn.BatchNorm1d(self.width), nn.Dropout(0.2)]
+        return nn.Sequential(*layers, nn.Tanh(), nn.Linear(self.width, 1))
+
+    def build_data(self, device: torch.device) -> ToyData:
+        self.data = ToyData(device, noise=0.1 if self.random else 0.0)
+        return self.data
+
+    def loss(
+        self, model: nn.Module, batch: tuple[Tensor, ...], generator: torch.Generator
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        self.calls += 1
+        if self.calls == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.pause)
+        x, y = batch
+        loss = (model(x) - y).square().mean()
+        if self.nan_at and self.calls >= self.nan_at:
+            loss = loss * float("nan")
+        return loss, {"size": torch.tensor(float(len(x)))}
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        assert not model.training
+        self.evaluated.append(model)
+        torch.rand(3)  # must not disturb training
+        return {"error": (model(self.data.x) - self.data.y).square().mean().item()}
+
+
+CONFIG = TrainConfig(
+    epochs=5,
+    batch_size=8,
+    optimiser=OptimiserConfig(learning_rate=1e-2, clip=1.0),
+    schedule=ScheduleConfig(name="cosine", warmup=5),
+    ema=EmaConfig(decay=0.9, every=2, after=7),
+    device="cpu",
+    checkpoint_every=10,
+    log_every=7,
+    eval_every=15,
+    tensorboard=False,
+)  # 12 steps an epoch, 60 in all
+
+
+def main() -> None:
+    out, options = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[2:])
+    kill_at = int(options.get("kill_at", 0)) if os.environ.get("RANK", "0") == options.get("kill_rank", "0") else 0
+    task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at)
+    config = replace(CONFIG, log_every=int(options.get("log_every", 7)))
+    result = train(task, config, out, resume="resume" in options)
+    content = b"".join(t.numpy().tobytes() for t in result.model.state_dict().values())
+    print("model", hashlib.sha256(content).hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Records come back as they were written; tables show what they hold and hide nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akorn.engine import Cell, Row, Table, plot_curves, read_records, render, scalars, write_record
+from akorn.engine.curves import read_curve
+from akorn.errors import AkornError
+
+
+def write(folder: Path, name: str = "sudoku-akorn", seed: int = 0, **options: Any) -> Path:
+    facts: dict[str, Any] = {
+        "kind": "eval",
+        "metrics": {"board_accuracy": 50.0},
+        "config": {"steps": 128, "model": {"n": 4}},
+        "data_fingerprint": "abc",
+        "wall_time": 1.23456,
+        "device": "cpu",
+        "folder": folder,
+    }
+    return write_record(name=name, seed=seed, **{**facts, **options})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = write(tmp_path, overrides={"steps": 128}, extra={"votes": 100})
+    (record,) = read_records(tmp_path)
+    assert path.name == record["file"]
+    assert path.name.startswith("eval-sudoku-akorn-seed0-2")
+    expected = {
+        "kind": "eval",
+        "name": "sudoku-akorn",
+        "seed": 0,
+        "metrics": {"board_accuracy": 50.0},
+        "config": {"steps": 128, "model": {"n": 4}},
+        "overrides": {"steps": 128},
+        "data": "abc",
+        "wall_time": 1.235,
+        "extra": {"votes": 100},
+    }
+    assert {key: record[key] for key in expected} == expected
+    assert record["hardware"]["device"] == "cpu"
+    assert {"akorn", "python", "torch"} <= record["libraries"].keys()
+    assert record["commit"].keys() == {"id", "changed"}
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_names_are_unique_and_plain(tmp_path: Path) -> None:
+    paths = {write(tmp_path, name="a/b c:T=16") for _ in range(20)}
+    assert len(paths) == 20
+    assert all(p.parent == tmp_path and p.name.startswith("eval-a-b-c-T-16-seed0-") for p in paths)
+    assert len(read_records(tmp_path)) == 20
+
+
+def test_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    from akorn.engine import ledger
+
+    answers = {"ls-files": "_version.py", "status": " M nn/block.py", "rev-parse": "f00"}
+    monkeypatch.setattr(ledger, "_git", lambda folder, verb, *rest: answers.get(verb))
+    assert ledger.commit() == {"id": "f00", "changed": True}
+    answers["status"] = ""
+    assert ledger.commit() == {"id": "f00", "changed": False}
+    del answers["ls-files"]  # installed somewhere inside another repository
+    monkeypatch.setenv("AKORN_COMMIT", "bee")
+    assert ledger.commit() == {"id": "bee", "changed": None}
+
+
+def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
+    good = json.loads(write(tmp_path).read_text())
+    bad = tmp_path / "bad.json"
+    lacking = {k: v for k, v in good.items() if k != "seed"}
+    for text, message in [
+        ("{", "not readable"),
+        ("[]", "not a record"),
+        (json.dumps({**good, "version": 9}), "record version 9"),
+        (json.dumps(lacking), "lacks seed"),
+    ]:
+        bad.write_text(text)
+        with pytest.raises(AkornError, match=f"{bad}.*{message}"):
+            read_records(tmp_path)
+    with pytest.raises(AkornError, match="JSON values only"):
+        write(tmp_path, extra={"x": object()})
+
+
+def record(name: str, seed: int, date: str = "2030-01-01", **metrics: float) -> dict[str, Any]:
+    return {
+        "kind": "eval",
+        "name": name,
+        "seed": seed,
+        "metrics": metrics,
+        "config": {"steps": 16},
+        "date": date,
+        "file": f"{name}-{seed}-{date}.json",
+    }
+
+
+def table() -> Table:
+    def cells(name: str, paper: str) -> tuple[Cell, ...]:
+        match = {"name": name, "config.steps": 16}
+        return Cell("id", match, "100.0"), Cell("ood", lambda r: r["name"] == name, paper)
+
+    rows = (Row("AKOrN | T = 16", cells("akorn", "51.7 ± 3.3")), Row("ItrSA", cells("itrsa", "14.1 ± 2.7")))
+    return Table("Sudoku", ("ID", "OOD"), rows, note="Board accuracy in percent.")
+
+
+def test_tables_show_mean_spread_and_the_paper() -> None:
+    records = [
+        record("akorn", 0, id=99.0, ood=50.0),
+        record("akorn", 1, id=100.0, ood=52.0),
+        record("akorn", 2, ood=57.0),
+    ]
+    text = render(records, [table()])
+    lines = text.splitlines()
+    assert "## Sudoku" in lines
+    assert "Board accuracy in percent." in lines
+    assert "|  | ID | paper | OOD | paper |" in lines
+    # by hand: mean of 50, 52, 57 is 53, sample deviation √((9 + 1 + 16) / 2) = 3.606
+    assert r"| AKOrN \| T = 16 | 99.5 ± 0.7 (2) | 100.0 | 53.0 ± 3.6 (3) | 51.7 ± 3.3 |" in lines
+    assert "| ItrSA | – | 100.0 | – | 14.1 ± 2.7 |" in lines
+    assert "Records in no table" not in text
+
+
+def test_nothing_is_hidden() -> None:
+    records = [
+        record("akorn", 0, "2030-01-02", id=90.0, ood=60.0),
+        record("akorn", 0, "2030-01-01", id=10.0, ood=20.0),  # the same seed, run before
+        record("akorn", 0, "2030-01-03", id=float("nan")),
+        record("other", 4, ood=12.3456789),
+    ]
+    text = render(records, [table()])
+    assert "| 90.0 (1) | 100.0 | 60.0 (1) |" in text
+    rest = text.split("## Records in no table")[1]
+    assert "| 2030-01-01 | eval | akorn | 0 | id 10, ood 20 | akorn-0-2030-01-01.json |" in rest
+    assert "| 2030-01-01 | eval | other | 4 | ood 12.3457 | other-4-2030-01-01.json |" in rest
+    assert "2030-01-02" not in rest
+    assert "akorn-0-2030-01-03.json" in rest
+
+
+def test_a_row_needs_a_cell_for_each_heading() -> None:
+    with pytest.raises(ValueError, match="has 1 cells for 2 headings"):
+        Table("t", ("a", "b"), (Row("r", (Cell("m", {}),)),))
+
+
+def write_curve(folder: Path, losses: list[float]) -> Path:
+    folder.mkdir(parents=True)
+    with scalars.ScalarLog(folder, 0) as log:
+        for step, loss in enumerate(losses, start=1):
+            log.write(step, 0.1 * step, {"loss": loss})
+    return folder
+
+
+def test_curves_survive_resuming_without_duplicates(tmp_path: Path) -> None:
+    run = write_curve(tmp_path / "run", [4.0, 3.0, 2.0, 1.0])
+    with (run / scalars.FILE).open("a") as file:
+        file.write('{"step": 2, "seconds": 0, "eval/x": 1}\n{"step": 5, "lo')  # cut by a kill
+    with scalars.ScalarLog(run, 2) as log:
+        log.write(3, 0.5, {"loss": 2.5})
+    assert read_curve(run) == ([1, 2, 3], [4.0, 3.0, 2.5])
+    assert "eval/x" not in (run / scalars.FILE).read_text()  # comes after the checkpoint, is done again
+
+
+def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
+    runs = [write_curve(tmp_path / name / "run", [2.0, 1.0]) for name in "ab"]
+    for ending in ("png", "svg"):
+        out = plot_curves(runs, tmp_path / "plots" / f"curves.{ending}", log=True)
+        assert out.stat().st_size > 1000
+    svg = plot_curves({"first": runs[0], "second": runs[1]}, tmp_path / "plots" / "x.svg").read_text()
+    assert svg.count('id="line2d_') >= 2
+    assert [p.name for p in sorted((tmp_path / "plots").iterdir())] == ["curves.png", "curves.svg", "x.svg"]
+    with pytest.raises(AkornError, match="no 'accuracy' among its curves, which are: loss"):
+        plot_curves(runs, tmp_path / "y.png", metric="accuracy")
+    with pytest.raises(AkornError, match="cannot be read"):
+        plot_curves([tmp_path / "nowhere"], tmp_path / "y.png")
+    with pytest.raises(AkornError, match="cannot be written"):
+        plot_curves(runs, tmp_path / "y.xyz")
+    with pytest.raises(AkornError, match="no runs"):
+        plot_curves([], tmp_path / "y.png")
+
+
+def test_config_and_ledger_need_no_torch() -> None:
+    program = "import sys, akorn.engine as e; e.TrainConfig(); e.render([], []); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "False", done.stderr

@@ -1,0 +1,194 @@
+"""The loop as a whole: one step by hand, hooks, refusals, what it leaves behind."""
+
+import copy
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from engine_toy import CONFIG, SAMPLES, ToyTask
+from torch import nn
+
+from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, checkpoint, read_records, scalars, train
+from akorn.engine.order import Order
+from akorn.errors import AkornError
+
+PLAIN = replace(CONFIG, ema=EmaConfig(), schedule=ScheduleConfig(), log_every=1, eval_every=0)
+
+
+def sgd(**options: float) -> OptimiserConfig:
+    return OptimiserConfig(name="sgd", learning_rate=0.5, momentum=0.0, **options)
+
+
+def first_gradients(model: nn.Module, task: ToyTask) -> list[torch.Tensor]:
+    indices = Order(SAMPLES, PLAIN.batch_size, PLAIN.seed, torch.device("cpu")).indices(0)
+    loss = (model(task.data.x[indices]) - task.data.y[indices]).square().mean()
+    return list(torch.autograd.grad(loss, list(model.parameters())))
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.125])
+def test_one_step_of_clipped_gradient_descent(tmp_path: Path, clip: float) -> None:
+    starts: list[nn.Module] = []
+
+    class Watched(ToyTask):
+        def build_model(self) -> nn.Module:
+            model = super().build_model()
+            starts.append(copy.deepcopy(model))
+            return model
+
+    task = Watched(random=False)
+    result = train(task, replace(PLAIN, steps=1, optimiser=sgd(clip=clip)), tmp_path / "a")
+    gradients = first_gradients(starts[0], task)
+    norm = math.sqrt(sum(float(g.square().sum()) for g in gradients))
+    assert norm > 0.125  # so that clipping matters
+    shrink = clip / norm if clip else 1.0
+    for before, after, gradient in zip(starts[0].parameters(), result.model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(after, before - 0.5 * shrink * gradient, rtol=1e-5, atol=1e-6)
+    row = scalars.read(tmp_path / "a")[0]
+    assert ("gradient_norm" in row) == bool(clip)
+    if clip:
+        assert row["gradient_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_every_optimiser_learns_and_resumes(tmp_path: Path, name: str) -> None:
+    optimiser = OptimiserConfig(name=name, learning_rate=0.02, weight_decay=0.01)  # type: ignore[arg-type]
+    config = replace(PLAIN, optimiser=optimiser, epochs=10)
+    whole = train(ToyTask(random=False), config, tmp_path / "whole")
+    losses = [row["loss"] for row in scalars.read(tmp_path / "whole") if "loss" in row]
+    assert sum(losses[-12:]) < 0.6 * sum(losses[:12])
+    train(ToyTask(random=False), replace(config, epochs=4), tmp_path / "piece")
+    resumed = train(ToyTask(random=False), config, tmp_path / "piece", resume=True)  # constant rate: may grow longer
+    assert resumed.seconds > 0
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_evaluation_sees_the_average_and_disturbs_nothing(tmp_path: Path) -> None:
+    often, never = ToyTask(), ToyTask()
+    a = train(often, replace(CONFIG, eval_every=4), tmp_path / "often")
+    b = train(never, replace(CONFIG, eval_every=0), tmp_path / "never")
+    assert len(often.evaluated) == 15
+    assert len(never.evaluated) == 1
+    assert often.evaluated[-1] is a.model
+    assert all(torch.equal(x, y) for x, y in zip(a.model.parameters(), b.model.parameters(), strict=True))
+    assert a.metrics == b.metrics
+    first, *_, last = often.evaluated
+    assert first is not last  # step 4: the average starts at 7
+    steps = [row["step"] for row in scalars.read(tmp_path / "often") if "eval/error" in row]
+    assert steps == list(range(4, 61, 4))
+
+
+def test_the_seed_decides_everything(tmp_path: Path) -> None:
+    runs = [train(ToyTask(), replace(CONFIG, seed=s), tmp_path / f"{i}") for i, s in enumerate([0, 0, 1])]
+    weights = [next(r.model.parameters()) for r in runs]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_the_logged_rate_follows_the_schedule(tmp_path: Path) -> None:
+    config = replace(PLAIN, steps=6, schedule=ScheduleConfig("linear", warmup=2), optimiser=sgd())
+    train(ToyTask(random=False), config, tmp_path)
+    rates = [row["learning_rate"] for row in scalars.read(tmp_path) if "learning_rate" in row]
+    assert rates == pytest.approx([0.25, 0.5, 0.5, 0.375, 0.25, 0.125])
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(AkornError, match="loss is nan at step 14"):
+        train(ToyTask(nan_at=9), replace(CONFIG, checkpoint_every=0), tmp_path / "a")
+    with pytest.raises(AkornError, match="no longer finite after step 10"):
+        train(ToyTask(nan_at=9), replace(CONFIG, checkpoint_every=5), tmp_path / "b")
+    assert checkpoint.newest(tmp_path / "b" / checkpoint.FOLDER).name == "step-00000005"
+
+
+def test_another_run_is_not_written_over(tmp_path: Path) -> None:
+    train(ToyTask(), replace(CONFIG, steps=5), tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(AkornError, match="holds a run already"):
+        train(ToyTask(), replace(CONFIG, steps=5), tmp_path)
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_a_run_cannot_become_shorter_than_it_is(tmp_path: Path) -> None:
+    train(ToyTask(), replace(PLAIN, steps=5), tmp_path)
+    with pytest.raises(AkornError, match="has 5 steps, more than the 3 asked for"):
+        train(ToyTask(), replace(PLAIN, steps=3), tmp_path, resume=True)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AkornError, match="cannot be made"):
+        train(ToyTask(), CONFIG, tmp_path / "file" / "run")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_devices_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(AkornError, match="no CUDA device"):
+        train(ToyTask(), replace(CONFIG, device="cuda"), tmp_path / "a")
+    with pytest.raises(AkornError, match=r"fp16.*needs a GPU"):
+        train(ToyTask(), replace(CONFIG, precision="fp16"), tmp_path / "b")
+
+
+def test_precisions_in_one_process_and_nothing_leaks(tmp_path: Path) -> None:
+    before = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
+    seen: dict[str, tuple[torch.dtype, str]] = {}
+
+    class Peek(ToyTask):
+        def loss(self, model, batch, generator):  # type: ignore[no-untyped-def]
+            seen[precision] = (model(batch[0]).dtype, torch.get_float32_matmul_precision())
+            return super().loss(model, batch, generator)
+
+    for precision in ("float32", "bf16", "tf32"):
+        result = train(Peek(), replace(CONFIG, precision=precision, steps=8), tmp_path / precision)  # type: ignore[arg-type]
+        assert math.isfinite(result.loss)
+        assert {p.dtype for p in result.model.parameters()} == {torch.float32}
+    assert seen == {
+        "float32": (torch.float32, "highest"),
+        "bf16": (torch.bfloat16, "high"),
+        "tf32": (torch.float32, "high"),
+    }
+    assert before == (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
+
+
+def test_compile_is_left_to_the_task(tmp_path: Path) -> None:
+    compiled: list[nn.Module] = []
+
+    class Compiling(ToyTask):
+        def compile(self, model: nn.Module) -> None:
+            compiled.append(model)
+            model.compile(backend="eager")
+
+    result = train(Compiling(), replace(CONFIG, compile=True, steps=8), tmp_path / "a")
+    plain = train(ToyTask(), replace(CONFIG, steps=8), tmp_path / "b")
+    assert len(compiled) == 2  # the model and its average
+    assert all(torch.equal(x, y) for x, y in zip(result.model.parameters(), plain.model.parameters(), strict=True))
+
+
+def test_record_and_tensorboard(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=14, tensorboard=True)
+    out, results = tmp_path / "run", tmp_path / "results"
+    result = train(ToyTask(), config, out, results=results, overrides={"steps": 14})
+    (record,) = read_records(results)
+    assert record["file"] == result.record.name
+    assert (record["kind"], record["name"], record["seed"]) == ("train", "toy", 0)
+    assert record["metrics"] == {"error": result.metrics["error"], "loss": result.loss}
+    assert record["overrides"] == {"steps": 14}
+    assert record["config"]["task"] == {"random": True}
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(out / "tensorboard")).Reload()
+    assert [e.step for e in events.Scalars("loss")] == [7, 14]
+    assert events.Scalars("eval/error")[0].value == pytest.approx(result.metrics["error"])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16", "fp16"])
+def test_resuming_on_a_gpu(tmp_path: Path, precision: str) -> None:
+    config = replace(CONFIG, device="cuda", precision=precision, schedule=ScheduleConfig())  # type: ignore[arg-type]
+    whole = train(ToyTask(), config, tmp_path / "whole")
+    train(ToyTask(), replace(config, steps=25), tmp_path / "piece")
+    resumed = train(ToyTask(), config, tmp_path / "piece", resume=True)
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(a, b)
