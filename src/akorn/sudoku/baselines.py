@@ -1,0 +1,134 @@
+"""The paper's baselines for Sudoku: ItrSA, the Transformer and the Energy Transformer, with the models' interface."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from akorn import oscillators as osc
+from akorn.baselines import EnergyTransformer, ItrSA
+from akorn.nn import EnergyFunction
+from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig
+from akorn.sudoku.net import GRID, Result, SudokuNet
+
+
+class _Baseline(SudokuNet):
+    """Embedding, a body that iterates, head. Starts are not random: a generator and x0 change nothing."""
+
+    def evolve(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        x0: Tensor | None = None,
+        energy: EnergyFunction | None = osc.energy,
+        each_step: bool = False,
+    ) -> Result:
+        """See `SudokuNet.evolve`."""
+        x, steps = self._embed(puzzle, steps)
+        x = self.prepare(x, steps)
+        energies: list[Tensor] = []
+        each: list[Tensor] = []
+        for _ in range(steps):
+            if self.has_energy and energy is not None:
+                energies.append(self.energy(x))
+            x = self.iterate(x)
+            if each_step:
+                each.append(self.answer(self.finish(x)))
+        return Result(
+            each[-1] if each else self.answer(self.finish(x)),
+            torch.stack(energies) if energies else None,
+            torch.stack(each) if each else None,
+        )
+
+    @abstractmethod
+    def prepare(self, x: Tensor, steps: int) -> Tensor:
+        """The state before the last block's steps."""
+
+    @abstractmethod
+    def iterate(self, x: Tensor) -> Tensor:
+        """One step of the last block."""
+
+    @abstractmethod
+    def finish(self, x: Tensor) -> Tensor:
+        """What follows its last step."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        """The energy of a state, [B], where the model has one."""
+        raise ValueError(f"{type(self).__name__} has no energy")
+
+
+class ItrSASudoku(_Baseline):
+    """ItrSA for Sudoku, and the Transformer (eight blocks, one step)."""
+
+    architecture = ItrSAConfig.architecture
+
+    def __init__(self, config: ItrSAConfig | None = None) -> None:
+        config = config if config is not None else ItrSAConfig()
+        super().__init__(config)
+        self.body = ItrSA(
+            config.channels, config.heads, grid=GRID, blocks=config.blocks, position=config.position
+        )
+
+    def prepare(self, x: Tensor, steps: int) -> Tensor:
+        """Positions and all blocks but the last."""
+        x = self.body.prepare(x)
+        for block in self.body.blocks[:-1]:
+            x = block(x, steps)
+        return x
+
+    def iterate(self, x: Tensor) -> Tensor:
+        """Attention."""
+        return self._last(x)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The MLP."""
+        finish: Callable[[Tensor], Tensor] = self.body.blocks[-1].finish
+        return finish(x)
+
+    def compile_step(self, **options: object) -> None:
+        """Compile one step of each block."""
+        for block in self.body.blocks:
+            block.compile_step(**options)
+
+    def _last(self, x: Tensor) -> Tensor:
+        iterate: Callable[[Tensor], Tensor] = self.body.blocks[-1].iterate
+        return iterate(x)
+
+
+class EnergyTransformerSudoku(_Baseline):
+    """The Energy Transformer for Sudoku; its energy is its own."""
+
+    architecture = EnergyTransformerConfig.architecture
+    has_energy = True
+
+    def __init__(self, config: EnergyTransformerConfig | None = None) -> None:
+        config = config if config is not None else EnergyTransformerConfig()
+        super().__init__(config)
+        self.body = EnergyTransformer(
+            config.channels, config.heads, grid=GRID, memories=config.memories, alpha=config.alpha
+        )
+
+    def prepare(self, x: Tensor, steps: int) -> Tensor:
+        """Positions."""
+        return self.body.prepare(x)
+
+    def iterate(self, x: Tensor) -> Tensor:
+        """A step down the energy."""
+        return self.body.iterate(x)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The layer norm."""
+        return self.body.normalize(x)
+
+    def energy(self, x: Tensor) -> Tensor:
+        """The Energy Transformer's energy, [B]."""
+        return self.body.energy(self.body.normalize(x))
+
+    def compile_step(self, **options: object) -> None:
+        """Compile one step."""
+        self.body.compile_step(**options)

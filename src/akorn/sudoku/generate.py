@@ -1,0 +1,220 @@
+"""Boards with exactly one solution and a chosen number of givens, made by digging holes into random solutions.
+
+Digging goes through the squares of a solved board in random order and blanks each one whose loss leaves the
+solution unique, until the wanted number of givens is left. Instead of asking the solver about every square, it keeps
+a pool of *unavoidable sets*: squares on which some second solution differs from this one. A puzzle is unique exactly
+when it has a given in each such set, so digging against the pool is cheap, the solver only checks the result, and a
+second solution that it finds is one more set for the pool. The outcome is the same as asking every time, for a
+fraction of the searches.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+import numpy as np
+from numpy.typing import NDArray
+
+from akorn.errors import AkornError
+from akorn.sudoku.exact import (
+    ALL,
+    CANDIDATES,
+    SQUARE_MASKS,
+    SQUARES,
+    choose_square,
+    count_solutions,
+    propagate,
+    solutions,
+    solve_exact,
+    to_board,
+)
+
+__all__ = ["FEWEST", "MOST", "count_solutions", "make", "parse_givens", "solve_exact"]
+
+FEWEST, MOST = 22, 80
+_ORDERS = 300  # digging orders tried on one solution before another is drawn
+_DENSE = 31  # from this many givens on a board takes milliseconds, below up to seconds
+
+Progress = Callable[[int, int], None]
+
+
+def parse_givens(text: str) -> tuple[int, int]:
+    """`30` or `31-42` as the lowest and highest number of givens."""
+    low, dash, high = text.partition("-")
+    try:
+        return check_givens((int(low), int(high if dash else low)))
+    except ValueError as error:
+        if isinstance(error, AkornError):
+            raise
+        raise AkornError(f"expected a number of givens such as 30, or a range such as 31-42, got {text!r}") from None
+
+
+def check_givens(givens: int | tuple[int, int]) -> tuple[int, int]:
+    """The lowest and highest number of givens, refused where they cannot be made."""
+    low, high = (givens, givens) if isinstance(givens, int) else givens
+    if low > high:
+        raise AkornError(f"the range of givens runs from {low} down to {high}: expected the lower number first")
+    if low < FEWEST:
+        raise AkornError(
+            f"boards with {low} givens cannot be generated, the fewest is {FEWEST}: digging random solutions "
+            "almost never leaves a board that sparse with a single solution"
+        )
+    if high > MOST:
+        raise AkornError(
+            f"boards with {high} givens cannot be generated, the most is {MOST}: one square must be blank"
+        )
+    return low, high
+
+
+def random_solution(rng: random.Random) -> int:
+    """A random solved board, as a candidate set of 81 bits."""
+    x = ALL
+    for box in (0, 30, 60):  # the three boxes on the diagonal do not see each other: any filling can be completed
+        for place, digit in enumerate(rng.sample(range(9), 9)):
+            square = box + 9 * (place // 3) + place % 3
+            x = x & ~SQUARE_MASKS[square] | CANDIDATES[square][digit]
+    stack = [x]
+    while True:
+        x = propagate(stack.pop())
+        if not x:
+            continue
+        if x.bit_count() == 81:
+            return x
+        square = choose_square(x)
+        options = [bit for bit in CANDIDATES[square] if x & bit]
+        rng.shuffle(options)
+        stack.extend(x & ~SQUARE_MASKS[square] | bit for bit in options)
+
+
+class _Digger:
+    """Digs one solution in any number of orders; the unavoidable sets found on the way serve all of them."""
+
+    def __init__(self, solution: int) -> None:
+        self.solution = solution
+        self.sets: list[list[int]] = [[] for _ in range(81)]  # the unavoidable sets that hold a square
+
+    def dig(self, order: list[int], givens: int) -> int | None:
+        """The squares left as givens, as 81 bits; None where this order ends in too many."""
+        while True:
+            kept = self._against_pool(order, givens)
+            if kept is None:
+                return None
+            unavoidable = self._difference(SQUARES & ~kept)
+            if not unavoidable:
+                return kept
+            self._add(self._shrink(unavoidable, order))
+
+    def _against_pool(self, order: list[int], givens: int) -> int | None:
+        kept = SQUARES
+        holes, spare = 81 - givens, givens
+        for square in order:
+            bit = 1 << square
+            for unavoidable in self.sets[square]:
+                if unavoidable & kept == bit:  # the last given of that set
+                    spare -= 1
+                    if spare < 0:
+                        return None
+                    break
+            else:
+                kept ^= bit
+                holes -= 1
+                if not holes:
+                    return kept
+        return None
+
+    def _difference(self, blanks: int) -> int:
+        """The squares on which a second solution differs when these squares are blank; 0 when there is none."""
+        for found in solutions(blanks * (ALL // SQUARES) | self.solution, last=self.solution):
+            if found != self.solution:
+                different = self.solution & ~found
+                different |= different >> 243 | different >> 486  # each square once, whatever its digit
+                return (different | different >> 81 | different >> 162) & SQUARES
+        return 0
+
+    def _shrink(self, unavoidable: int, order: list[int]) -> int:
+        """A smallest unavoidable set inside this one: small sets are worth far more to later digging.
+
+        What is dug last goes first, since digging stops at the last square of a set.
+        """
+        for square in reversed(order):
+            bit = 1 << square
+            if unavoidable & bit:
+                unavoidable = self._difference(unavoidable ^ bit) or unavoidable
+        return unavoidable
+
+    def _add(self, unavoidable: int) -> None:
+        rest = unavoidable
+        while rest:
+            bit = rest & -rest
+            self.sets[bit.bit_length() - 1].append(unavoidable)
+            rest ^= bit
+
+
+def _make_one(seed: int, index: int, low: int, high: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Board number `index` of a seed, whoever makes it."""
+    rng = random.Random(f"akorn sudoku {seed} {index}")
+    givens = rng.randint(low, high)
+    order = list(range(81))
+    while True:
+        digger = _Digger(random_solution(rng))
+        for _ in range(_ORDERS):
+            rng.shuffle(order)
+            kept = digger.dig(order, givens)
+            if kept is not None:
+                solution = to_board(digger.solution)
+                mask = np.array([kept >> square & 1 for square in range(81)], dtype=np.uint8)
+                return solution * mask, solution
+
+
+def _make_chunk(seed: int, start: int, stop: int, low: int, high: int) -> tuple[int, NDArray[np.uint8]]:
+    """Boards start to stop as [n, 2, 81], puzzle and solution, with the place they belong."""
+    return start, np.array([_make_one(seed, index, low, high) for index in range(start, stop)], dtype=np.uint8)
+
+
+def _chunks(seed: int, count: int, low: int, high: int, workers: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    size = 64 if low >= _DENSE else 4  # small where boards are slow, so that progress is seen
+    jobs = [(seed, start, min(start + size, count), low, high) for start in range(0, count, size)]
+    workers = min(workers, len(jobs))
+    if workers <= 1:
+        for job in jobs:
+            yield _make_chunk(*job)
+        return
+    # spawn: a forked child of a process that has started threads (torch does) may hang
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(_make_chunk, *job) for job in jobs]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def make(
+    count: int,
+    givens: int | tuple[int, int] = (31, 42),
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """`count` puzzles and their only solutions, uint8 [count, 81] each, 0 for a blank.
+
+    `givens` is a number or an inclusive range, from which each board draws its own, all numbers alike. The boards
+    depend on the seed alone, not on the number of workers, and the first n of a longer run are those of a shorter
+    one. `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
+    `if __name__ == "__main__":`.
+    """
+    low, high = check_givens(givens)
+    if count < 1:
+        raise AkornError(f"the number of boards must be at least 1, got {count}")
+    if workers < 1:
+        raise AkornError(f"the number of workers must be at least 1, got {workers}")
+    boards = np.zeros((count, 2, 81), dtype=np.uint8)
+    done = 0
+    for start, chunk in _chunks(seed, count, low, high, workers):
+        boards[start : start + len(chunk)] = chunk
+        done += len(chunk)
+        if progress is not None:
+            progress(done, count)
+    return boards[:, 0].copy(), boards[:, 1].copy()

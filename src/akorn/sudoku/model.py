@@ -1,0 +1,135 @@
+"""AKOrN for Sudoku, and `build`, which makes any of the Sudoku models of its config."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn import nn as akn
+from akorn import oscillators as osc
+from akorn.nn import EnergyFunction
+from akorn.sudoku.baselines import EnergyTransformerSudoku, ItrSASudoku
+from akorn.sudoku.config import ItrSAConfig, ModelConfig, SudokuConfig
+from akorn.sudoku.net import GRID, Result, SudokuNet
+
+__all__ = [
+    "EnergyTransformerSudoku",
+    "ItrSASudoku",
+    "ModelConfig",
+    "Result",
+    "SudokuConfig",
+    "SudokuModel",
+    "SudokuNet",
+    "build",
+]
+
+
+class SudokuModel(SudokuNet):
+    """AKOrN for Sudoku: the digits' embeddings are C, on which the oscillators of the givens start too.
+
+    The oscillators of the blanks start anywhere on the sphere. After T steps of every block the readout of the last
+    one gives the logits: g is a residual block of two (ReLU, linear), then ReLU and linear.
+    """
+
+    architecture = SudokuConfig.architecture
+    random_start = True
+    has_energy = True
+
+    def __init__(self, config: SudokuConfig | None = None) -> None:
+        config = config if config is not None else SudokuConfig()
+        super().__init__(config)
+        self.place = akn.AbsolutePosition(GRID, config.channels) if config.position == "absolute" else None
+        self.start = akn.MixedStart(akn.FromStimulus(config.n), akn.RandomStart(config.n))
+        self.blocks = nn.ModuleList(_block(config) for _ in range(config.blocks))
+        groups = config.channels // config.n
+        self.norms = nn.ModuleList(akn.GroupNorm(groups, config.channels) for _ in range(config.blocks - 1))
+
+    def evolve(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        x0: Tensor | None = None,
+        energy: EnergyFunction | None = osc.energy,
+        each_step: bool = False,
+    ) -> Result:
+        """See `SudokuNet.evolve`."""
+        c, steps = self._embed(puzzle, steps)  # [B, 81, C]
+        c = c if self.place is None else self.place(c)
+        given = puzzle > 0
+        if x0 is None:
+            x = self.start(c, generator, given)
+        else:
+            x = torch.where(given[..., None], self.start.inside(c), self.start.inside(x0.to(c.dtype)))
+        *first, last = self.blocks
+        for block, norm in zip(first, self.norms, strict=True):
+            x, c = block(x, c, steps)
+            c = norm(c)
+        evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step)
+        each = None
+        if evolution.trajectory is not None:
+            each = torch.stack([self.answer(last.readout(state)) for state in evolution.trajectory[1:]])
+        return Result(self.answer(c), evolution.energies, each)
+
+    def compile_step(self, **options: object) -> None:
+        """Compile one Kuramoto step of each block."""
+        for block in self.blocks:
+            block.layer.compile_step(**options)
+
+
+def build(config: ModelConfig) -> SudokuNet:
+    """The model that a config describes, freshly initialised."""
+    if isinstance(config, SudokuConfig):
+        return SudokuModel(config)
+    if isinstance(config, ItrSAConfig):
+        return ItrSASudoku(config)
+    return EnergyTransformerSudoku(config)
+
+
+class _Residual(nn.Module):
+    """m + two times (ReLU, linear) of m."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(channels, channels)
+        self.second = nn.Linear(channels, channels)
+
+    def forward(self, m: Tensor) -> Tensor:
+        return m + self.second(F.relu(self.first(F.relu(m))))
+
+
+def _block(config: SudokuConfig) -> akn.KuramotoBlock:
+    channels, n = config.channels, config.n
+    position: akn.Position | None = None  # GTA, which comes with the grid
+    if config.position == "rotary":
+        position = akn.RotaryPosition(GRID, channels // config.heads)
+    coupling = akn.AttentionCoupling(
+        channels,
+        config.heads,
+        grid=GRID if config.position != "absolute" else None,
+        position=position,
+        symmetric=config.symmetric,
+    )
+    omega: nn.Module | None = None
+    if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
+        omega = akn.NaturalFrequency(n, init=0.5) if n % 2 else akn.PairwiseFrequency(n, init=0.5)
+    rules = {
+        "kuramoto": akn.Kuramoto,
+        "without-projection": akn.WithoutProjection,
+        "residual": akn.Residual,
+    }
+    layer = akn.KuramotoLayer(
+        channels,
+        n,
+        coupling,
+        omega=omega,
+        gamma=1.0,
+        learn_gamma=True,
+        rule=rules[config.rule](),
+        bias=True,
+        recompute=config.recompute,
+    )
+    g = nn.Sequential(_Residual(channels), nn.ReLU(), nn.Linear(channels, channels))
+    return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=4, g=g))

@@ -1,0 +1,95 @@
+"""What all Sudoku models have in common: the interface of AKOrN and of the baselines.
+
+Models take puzzles [B, 81], whole numbers with 0 for a blank, and give logits [B, 81, 9]. The number of steps T is
+chosen at call time.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn import oscillators as osc
+from akorn.hub import HubModel
+from akorn.nn import EnergyFunction
+from akorn.sudoku.config import ModelConfig, check, to_settings
+
+GRID = (9, 9)
+
+
+class Result(NamedTuple):
+    """What a model made of a batch of puzzles."""
+
+    logits: Tensor
+    """[B, 81, 9], float32: of digits 1 to 9 on every square."""
+    energies: Tensor | None
+    """[T, B], float32: the energy before each step (of the last block); None where the model has none."""
+    step_logits: Tensor | None
+    """[T, B, 81, 9]: what would be answered after each step (of the last block), where asked for."""
+
+
+class SudokuNet(HubModel):
+    """What all Sudoku models have in common."""
+
+    task: ClassVar[str] = "sudoku"
+    random_start: ClassVar[bool] = False
+    """Whether the answer depends on a random start."""
+    has_energy: ClassVar[bool] = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        check(config)
+        self.config = config
+        self.embedding = nn.Embedding(10, config.channels)
+        self.head = nn.Linear(config.channels, 9)
+
+    def settings(self) -> dict[str, Any]:
+        """The config as JSON values, for config.json."""
+        return to_settings(self.config)
+
+    def forward(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+        x0: Tensor | None = None,
+    ) -> Tensor:
+        """Logits [B, 81, 9] after `steps` steps, by default as many as in training.
+
+        generator: draws the start of the blanks. x0: [B, 81, C], the start of the blanks instead.
+        """
+        return self.evolve(puzzle, steps, generator=generator, x0=x0, energy=None).logits
+
+    @abstractmethod
+    def evolve(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        x0: Tensor | None = None,
+        energy: EnergyFunction | None = osc.energy,
+        each_step: bool = False,
+    ) -> Result:
+        """`forward`, with the energies (of which kind says `energy`; None for none) and each step's logits."""
+
+    @abstractmethod
+    def compile_step(self, **options: object) -> None:
+        """Compile one step of each block, with options of `torch.compile`."""
+
+    def answer(self, c: Tensor) -> Tensor:
+        """[B, 81, C] → logits [B, 81, 9], float32."""
+        return self.head(F.relu(c)).float()
+
+    def _embed(self, puzzle: Tensor, steps: int | None) -> tuple[Tensor, int]:
+        if puzzle.ndim != 2 or puzzle.shape[1] != 81 or puzzle.is_floating_point():
+            raise ValueError(f"puzzles are whole numbers [B, 81], got {puzzle.dtype} {list(puzzle.shape)}")
+        if puzzle.device.type == "cpu" and len(puzzle) and not 0 <= int(puzzle.min()) <= int(puzzle.max()) <= 9:
+            raise ValueError(
+                f"puzzles hold digits from 0 to 9, these run from {int(puzzle.min())} to {int(puzzle.max())}"
+            )
+        return self.embedding(puzzle.long()), self.config.steps if steps is None else steps

@@ -1,0 +1,60 @@
+"""Random starts that depend on (seed, puzzle, number of the start) alone.
+
+An ordinary generator gives a sample numbers that depend on its place in the batch. Here every number is a hash of a
+counter (a splitmix64 stream for each sample), so that a start is the same in whatever chunk, process or file its
+puzzle is solved, and on whatever device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # as signed 64-bit integers, whose products wrap around
+_FACTOR_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+_FACTOR_2 = 0x94D049BB133111EB - (1 << 64)
+_24_BITS = (1 << 24) - 1
+
+
+def board_keys(puzzles: Tensor) -> Tensor:
+    """[B, 81] digits → int64 [B], a hash of each puzzle."""
+    key = torch.zeros(len(puzzles), dtype=torch.int64, device=puzzles.device)
+    for square in puzzles.long().unbind(1):
+        key = _mix(key + _GOLDEN + square)
+    return key
+
+
+def start_noise(keys: Tensor, starts: Tensor, seed: int, shape: Sequence[int]) -> Tensor:
+    """Standard normal numbers, float32 [S, *shape], for samples with these keys [S] and numbers of starts [S]."""
+    if not 0 <= seed < 1 << 63:
+        raise ValueError(f"a seed is a whole number from 0 to 2⁶³ − 1, got {seed}")
+    count = math.prod(shape)
+    stream = _mix(_mix(keys + _signed(seed * _GOLDEN)) + _GOLDEN * (starts + 1))  # [S]
+    counter = torch.arange(1, (count + 1) // 2 + 1, device=keys.device)
+    bits = _mix(stream[:, None] + _GOLDEN * counter)  # [S, count/2]
+    # Box and Muller: two uniform numbers of 24 bits each become two normal ones.
+    uniform = ((bits >> 40 & _24_BITS) + 1).float() * 2.0**-24  # in (0, 1]
+    angle = (bits >> 16 & _24_BITS).float() * (2 * math.pi * 2.0**-24)
+    length = (-2 * uniform.log()).sqrt()
+    normal = torch.cat((length * angle.cos(), length * angle.sin()), 1)  # [S, count or one more]
+    return normal[:, :count].reshape(len(keys), *shape)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """splitmix64's finaliser: every bit of the input changes about half of the output's."""
+    x = (x ^ _shifted(x, 30)) * _FACTOR_1
+    x = (x ^ _shifted(x, 27)) * _FACTOR_2
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """A shift to the right that fills with zeros; torch's own repeats the sign."""
+    return x >> bits & ((1 << (64 - bits)) - 1)
+
+
+def _signed(value: int) -> int:
+    value %= 1 << 64
+    return value - (1 << 64) if value >> 63 else value

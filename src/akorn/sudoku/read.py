@@ -1,0 +1,210 @@
+"""Boards from and to files: a puzzle a line or `puzzle,solution` (the RRN format), and the SATNet tensors.
+
+`read_boards` is for people's files: a line that cannot be read becomes an item with its error, the others go on.
+`load_csv` and `load_satnet` are for data sets: arrays of all boards, or an error that says where the first mistake
+is. Blank lines, lines that begin with '#', and a header such as `puzzle,solution` are skipped in both text readers.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from akorn.errors import AkornError
+from akorn.sudoku.board import (
+    Board,
+    changed_givens,
+    conflicts,
+    format_board,
+    parse_board,
+    square_name,
+    valid_solutions,
+)
+from akorn.sudoku.files import replacing
+
+if TYPE_CHECKING:
+    import torch
+
+Boards = NDArray[np.uint8]
+
+_HEADERS = {"puzzle", "puzzles", "quiz", "quizzes", "board", "boards", "sudoku", "question", "givens"}
+_WIDTH = 81 + 1 + 81  # of a puzzle,solution line
+
+
+@dataclass(frozen=True)
+class BoardLine:
+    """One line of a file of boards: the puzzle, with its solution where the file has it, or what is wrong with it."""
+
+    number: int  # of the line in the file, from 1
+    text: str  # the puzzle as it was written
+    puzzle: Board | None = None
+    solution: Board | None = None
+    error: str | None = None
+
+
+def parse_line(number: int, line: str) -> BoardLine:
+    """Read `puzzle` or `puzzle,solution`; mistakes are in the item's `error`."""
+    fields = [field.strip().strip('"') for field in line.split(",")]
+    text = fields[0]
+    try:
+        if len(fields) > 2:
+            raise AkornError(f"expected puzzle or puzzle,solution, this line has {len(fields)} fields")
+        puzzle = parse_board(text)
+        solution = _parse_solution(fields[1], puzzle) if len(fields) == 2 and fields[1] else None
+    except AkornError as error:
+        return BoardLine(number, text, error=str(error))
+    return BoardLine(number, text, puzzle, solution)
+
+
+def _parse_solution(text: str, puzzle: Board) -> Board:
+    try:
+        solution = parse_board(text, check=False)
+    except AkornError as error:
+        raise AkornError(f"in the solution: {error}") from None
+    _check_solution(solution, puzzle)
+    return solution
+
+
+def _check_solution(solution: Board, puzzle: Board) -> None:
+    if not solution.all():
+        raise AkornError(f"the solution has a blank at {square_name(int(np.argmin(solution)))}")
+    if clashes := conflicts(solution):
+        raise AkornError(f"the solution is no Sudoku: {clashes[0]}")
+    if changed := changed_givens(solution, puzzle):
+        square = changed[0]
+        raise AkornError(
+            f"the solution has {solution[square]} at {square_name(square)}, the puzzle gives {puzzle[square]}"
+        )
+
+
+def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The lines that hold boards, with their numbers: no blank ones, no comments, no header."""
+    first = True
+    for number, line in enumerate(lines, 1):
+        line = line.strip().lstrip("\ufeff")  # the mark that some editors put first
+        if not line or line.startswith("#"):
+            continue
+        header = first and line.split(",")[0].strip().strip('"').lower() in _HEADERS
+        first = False
+        if not header:
+            yield number, line
+
+
+def read_boards(source: str | Path | Iterable[str]) -> Iterator[BoardLine]:
+    """Go through a file of boards ('-' is standard input), or through lines of text, as they come."""
+    if isinstance(source, str | Path):
+        name = "standard input" if str(source) == "-" else str(source)
+        lines = _standard_input() if str(source) == "-" else _lines(Path(source))
+    else:
+        name, lines = "the input", source
+    empty = True
+    for number, line in _content(lines):
+        empty = False
+        yield parse_line(number, line)
+    if empty:
+        raise AkornError(f"{name} has no board in it: expected a puzzle of 81 characters a line")
+
+
+def _standard_input() -> Iterable[str]:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return sys.stdin
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        # What is no UTF-8 becomes a character that no board has, so that its line alone is refused.
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from file
+    except OSError as error:
+        raise AkornError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def load_csv(path: str | Path) -> tuple[Boards, Boards]:
+    """All puzzles and solutions of a `puzzle,solution` file, uint8 [B, 81] each; the first bad line is an error."""
+    numbered = list(_content(_lines(Path(path))))
+    if not numbered:
+        raise AkornError(f"{path} has no board in it: expected lines of puzzle,solution")
+    puzzles = np.empty((len(numbered), 81), dtype=np.uint8)
+    solutions = np.empty((len(numbered), 81), dtype=np.uint8)
+
+    # Lines of the plain form are read at once: one table of bytes, '.' and '_' as 0.
+    plain = np.array([len(line) == _WIDTH and line.isascii() for _, line in numbered])
+    text = "".join(line for (_, line), good in zip(numbered, plain, strict=True) if good)
+    table = np.frombuffer(text.encode("ascii"), dtype=np.uint8).reshape(-1, _WIDTH)
+    value = np.full(256, 10, dtype=np.uint8)
+    value[ord("0") : ord("9") + 1] = np.arange(10)
+    value[[ord("."), ord("_")]] = 0
+    puzzles[plain], solutions[plain] = value[table[:, :81]], value[table[:, 82:]]
+    good = (puzzles <= 9).all(1) & plain
+    good[plain] &= table[:, 81] == ord(",")
+    good[good] = valid_solutions(solutions[good])
+    good &= ((puzzles == 0) | (puzzles == solutions)).all(1)
+
+    # The others one by one: they are either written with spaces or quotes, or wrong.
+    for index in np.flatnonzero(~good).tolist():
+        item = parse_line(*numbered[index])
+        if item.error is not None:
+            raise AkornError(f"{path}, line {item.number}: {item.error}")
+        if item.puzzle is None or item.solution is None:
+            raise AkornError(f"{path}, line {item.number}: no solution, expected puzzle,solution")
+        puzzles[index], solutions[index] = item.puzzle, item.solution
+    return puzzles, solutions
+
+
+def load_satnet(folder: str | Path) -> tuple[Boards, Boards]:
+    """Puzzles and solutions, uint8 [B, 81] each, of SATNet's `features.pt` and `labels.pt`.
+
+    Both are one-hot, [B, 9, 9, 9] (row, column, digit); a blank of the features is all zero.
+    """
+    features, puzzles = _load_one_hot(Path(folder) / "features.pt")
+    labels, solutions = _load_one_hot(Path(folder) / "labels.pt")
+    if len(puzzles) != len(solutions):
+        raise AkornError(f"{features} has {len(puzzles)} boards, {labels} has {len(solutions)}")
+    good = valid_solutions(solutions) & ((puzzles == 0) | (puzzles == solutions)).all(1)
+    if not good.all():
+        index = int(np.argmin(good))
+        try:
+            _check_solution(solutions[index], puzzles[index])
+        except AkornError as error:
+            raise AkornError(f"{labels}, board {index + 1}: {error}") from None
+    return puzzles, solutions
+
+
+def _load_one_hot(path: Path) -> tuple[Path, Boards]:
+    import torch
+
+    if not path.is_file():
+        raise AkornError(f"{path} does not exist: a SATNet folder holds features.pt and labels.pt")
+    try:
+        tensor: torch.Tensor = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged files fail in many ways, foreign objects are refused by weights_only
+        raise AkornError(f"{path} cannot be read as a tensor: {str(error).splitlines()[0]}") from None
+    if not isinstance(tensor, torch.Tensor):
+        raise AkornError(f"{path} holds a {type(tensor).__name__}, expected a tensor [boards, 9, 9, 9]")
+    if tensor.ndim != 4 or tuple(tensor.shape[1:]) != (9, 9, 9) or len(tensor) == 0:
+        raise AkornError(f"{path} has shape {list(tensor.shape)}, expected [boards, 9, 9, 9]")
+    hot = tensor != 0
+    bad = ((hot & (tensor != 1)).any(-1) | (hot.sum(-1) > 1)).flatten(1)  # [B, 81]
+    if bad.any():
+        board, square = divmod(int(bad.flatten().int().argmax()), 81)
+        raise AkornError(f"{path}, board {board + 1}: {square_name(square)} is neither one-hot nor blank")
+    digits = torch.where(hot.any(-1), hot.int().argmax(-1) + 1, 0)  # [B, 9, 9]
+    return path, digits.flatten(1).to(torch.uint8).numpy()
+
+
+def write_csv(path: str | Path, puzzles: ArrayLike, solutions: ArrayLike) -> None:
+    """Write boards [B, 81] as `puzzle,solution` lines; the file appears whole or not at all."""
+    left, right = np.asarray(puzzles), np.asarray(solutions)
+    if left.ndim != 2 or left.shape != right.shape:
+        raise ValueError(f"puzzles and solutions must both be [B, 81], got {left.shape} and {right.shape}")
+    with replacing(path) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
+        for puzzle, solution in zip(left, right, strict=True):
+            file.write(f"{format_board(puzzle)},{format_board(solution)}\n")

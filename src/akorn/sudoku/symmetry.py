@@ -1,0 +1,71 @@
+"""Random symmetries of Sudoku boards: what turns a valid board into another valid board.
+
+Digits may be renamed; rows may change places within their band of three, and the bands with each other; columns and
+stacks likewise; and the board may be transposed. Every board of a batch gets a symmetry of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """Which symmetries to draw from; all of them make a group of 9! · 6⁸ · 2 elements."""
+
+    digits: bool = True  # rename the digits
+    rows: bool = True  # permute rows within bands, and bands
+    columns: bool = True  # permute columns within stacks, and stacks
+    transpose: bool = True  # swap rows and columns, for half of the boards
+
+    def __call__(
+        self, puzzle: Tensor, solution: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Apply one random symmetry a board to puzzle and solution, [B, 81] each, 0 for a blank."""
+        if puzzle.ndim != 2 or puzzle.shape[1] != 81 or puzzle.shape != solution.shape:
+            raise ValueError(
+                f"puzzle and solution must both be [B, 81], got {list(puzzle.shape)} and {list(solution.shape)}"
+            )
+        if puzzle.device != solution.device:
+            raise ValueError(f"puzzle is on {puzzle.device}, solution on {solution.device}: expected one device")
+        count, device = len(puzzle), puzzle.device
+        if self.rows or self.columns or self.transpose:
+            squares = self._squares(count, device, generator)
+            puzzle, solution = puzzle.gather(1, squares), solution.gather(1, squares)
+        if self.digits:
+            names = _permutations((count, 9), device, generator) + 1
+            names = torch.cat([names.new_zeros(count, 1), names], 1).to(puzzle.dtype)  # [B, 10]; a blank stays
+            puzzle, solution = names.gather(1, puzzle.long()), names.gather(1, solution.long())
+        return puzzle, solution
+
+    def _squares(self, count: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
+        """[B, 81]: the square that each square of the new board is taken from."""
+        straight = torch.arange(9, device=device).expand(count, 9)
+        rows = _lines(count, device, generator) if self.rows else straight
+        columns = _lines(count, device, generator) if self.columns else straight
+        squares = 9 * rows[:, :, None] + columns[:, None, :]  # [B, 9, 9]
+        if self.transpose:
+            turned = _random((count, 1, 1), device, generator) < 0.5
+            squares = torch.where(turned, squares.transpose(1, 2), squares)
+        return squares.flatten(1)
+
+
+def _random(shape: tuple[int, ...], device: torch.device, generator: torch.Generator | None) -> Tensor:
+    # Drawn where the generator lives, so that a CPU generator gives a GPU the same symmetries.
+    source = device if generator is None else generator.device
+    return torch.rand(shape, device=source, generator=generator).to(device)
+
+
+def _permutations(shape: tuple[int, ...], device: torch.device, generator: torch.Generator | None) -> Tensor:
+    """Random permutations of the last axis."""
+    return _random(shape, device, generator).argsort(-1)
+
+
+def _lines(count: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
+    """[B, 9]: a random order of the nine lines that keeps the bands of three together."""
+    bands = _permutations((count, 3), device, generator)
+    within = _permutations((count, 3, 3), device, generator)
+    return (3 * bands[:, :, None] + within).flatten(1)

@@ -1,0 +1,261 @@
+"""Many starts of many boards as one flat stream, of which only the best answers so far are kept.
+
+Sample number `board · K + start` of the stream belongs to chunk `number // chunk`. Chunks have a fixed size, the last
+is padded, so that nothing is compiled twice and no number depends on who computes a chunk: the chunks are dealt out
+to the processes in turn, and what they found is put together by operations whose order does not matter. So any
+number of processes gives exactly the same votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from akorn import oscillators as osc
+from akorn.sudoku import processes
+from akorn.sudoku.board import UNITS
+from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.noise import board_keys, start_noise
+
+EnergyName = Literal["paper", "published"]
+Precision = Literal["auto", "float32", "tf32", "bf16"]
+
+ENERGIES = {"paper": osc.energy, "published": osc.published_energy}
+_FIXED = 1 << 16  # probabilities are added up as whole numbers: sums of floats depend on their order
+_COMPLETE = sum(1 << digit for digit in range(1, 10))
+
+
+@dataclass(frozen=True)
+class VoteConfig:
+    """How a stream is run."""
+
+    steps: int
+    votes: int = 1
+    """Starts K of each board."""
+    seed: int = 0
+    chunk: int | None = None
+    """Samples that run at once; None for what suits the device."""
+    precision: Precision = "auto"
+    """auto: bf16 on CUDA, else float32."""
+    energy: EnergyName = "paper"
+    """Eq. 3 with its factor ½, or as the published code has it."""
+    samples: bool = False
+    """Keep energies and correctness of every single sample."""
+    squares: bool = True
+    """Count digits and add up probabilities, for the majority vote and averaging."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "votes", "chunk"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.precision not in ("auto", "float32", "tf32", "bf16"):
+            raise ValueError(f"precision is {self.precision!r}, expected auto, float32, tf32 or bf16")
+        if self.energy not in ENERGIES:
+            raise ValueError(f"energy is {self.energy!r}, expected paper or published")
+
+
+@dataclass
+class Best:
+    """For each board the answer with the lowest value; of equal values the first start's."""
+
+    value: Tensor  # [B + 1] float32; the last row is for padding
+    start: Tensor  # [B + 1] int64
+    answer: Tensor  # [B + 1, 81] uint8
+
+    @classmethod
+    def empty(cls, boards: int, device: torch.device) -> Best:
+        """Nothing seen yet: a start beyond all others."""
+        return cls(
+            torch.full((boards + 1,), torch.inf, device=device),
+            torch.full((boards + 1,), torch.iinfo(torch.int64).max, device=device),
+            torch.zeros(boards + 1, 81, dtype=torch.uint8, device=device),
+        )
+
+    def add(self, board: Tensor, start: Tensor, value: Tensor, answer: Tensor) -> None:
+        """Take in samples: boards, starts and values [S], answers [S, 81]. Waits for nothing."""
+        value = value.nan_to_num(nan=torch.inf)
+        fresh = Best.empty(len(self.value) - 1, value.device)
+        lowest = fresh.value.scatter_reduce(0, board, value, "amin")
+        ties = torch.where(value == lowest[board], start, fresh.start[board])
+        first = fresh.start.scatter_reduce(0, board, ties, "amin")
+        fresh.value, fresh.start = lowest, first
+        winner = first[board] == start
+        row = torch.where(winner, board, len(self.value) - 1)  # the others write to the padding's row
+        fresh.answer.index_copy_(0, row, answer)
+        self.merge(fresh)
+
+    def merge(self, other: Best) -> None:
+        """Take over what the other has better."""
+        better = (other.value < self.value) | ((other.value == self.value) & (other.start < self.start))
+        self.value = torch.where(better, other.value, self.value)
+        self.start = torch.where(better, other.start, self.start)
+        self.answer = torch.where(better[:, None], other.answer, self.answer)
+
+    def shared(self) -> Best:
+        """The best over all processes."""
+        parts = zip(*(processes.gather(t) for t in (self.value, self.start, self.answer)), strict=True)
+        total, *others = (Best(*part) for part in parts)
+        for other in others:
+            total.merge(other)
+        return Best(total.value[:-1], total.start[:-1], total.answer[:-1])
+
+
+@dataclass
+class Tally:
+    """What came of a stream; tensors on the model's device, the same in every process."""
+
+    best: dict[str, Best]
+    """By "last" and "sum" energy, and the same among valid boards alone: "last-valid", "sum-valid"; "first" is the
+    answer of the first start, with value 0."""
+    counts: Tensor | None  # [B, 81, 9] int32: how often each digit was answered
+    chances: Tensor | None  # [B, 81, 9] int32: sums of probabilities, in units of 1/65536
+    right: Tensor | None  # [B] int64: how many starts solved the board, where solutions are known
+    last: Tensor | None = None  # [B, K] float32, where samples are kept
+    total: Tensor | None = None  # [B, K] float32
+    correct: Tensor | None = None  # [B, K] bool
+    extra: dict[str, Tensor] = field(default_factory=dict)
+
+
+def default_chunk(device: torch.device, channels: int) -> int:
+    """Samples at once: enough to fill the device, few enough for its memory."""
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+        fitting = int(memory / (16e3 * channels))  # about 8 MB a sample with 512 channels
+        return max(64, min(4096, 1 << (fitting.bit_length() - 1)))
+    return 256 if device.type == "mps" else 64
+
+
+@torch.no_grad()
+def run(
+    model: SudokuNet,
+    puzzles: Tensor,
+    config: VoteConfig,
+    solutions: Tensor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tally:
+    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` is told of chunks."""
+    device = model.embedding.weight.device
+    puzzles = puzzles.to(device)
+    solutions = solutions.to(device) if solutions is not None else None
+    boards, votes = len(puzzles), config.votes
+    if boards == 0:
+        raise ValueError("there is no board to solve")
+    stream = boards * votes
+    chunk = min(config.chunk or default_chunk(device, model.config.channels), stream)
+    chunks = -(-stream // chunk)
+    rank, world = processes.place(device)
+
+    padded = torch.cat([puzzles, puzzles.new_zeros(1, 81)])
+    keys = board_keys(padded)
+    tally = _empty(boards, config, model.has_energy, solutions is not None, device)
+    with _precision(config.precision, device):
+        for number in range(rank, chunks, world):
+            index = torch.arange(number * chunk, (number + 1) * chunk, device=device)
+            inside = index < stream
+            board = torch.where(inside, index // votes, boards)  # row `boards` is the padding's
+            start = torch.where(inside, index % votes, 0)
+            x0 = None
+            if model.random_start:
+                x0 = start_noise(keys[board], start, config.seed, (81, model.config.channels))
+            result = model.evolve(padded[board], config.steps, x0=x0, energy=ENERGIES[config.energy])
+            _take(tally, padded, solutions, board, start, result.logits, result.energies)
+            if progress is not None:
+                progress(min(number + world, chunks), chunks)
+    return _shared(tally)
+
+
+def _empty(boards: int, config: VoteConfig, energy: bool, known: bool, device: torch.device) -> Tally:
+    names = ["first", *(("last", "sum", "last-valid", "sum-valid") if energy else ())]
+
+    def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(boards + 1, *shape, dtype=dtype, device=device)
+
+    keep = config.samples
+    return Tally(
+        {name: Best.empty(boards, device) for name in names},
+        zeros(81, 9, dtype=torch.int32) if config.squares else None,
+        zeros(81, 9, dtype=torch.int32) if config.squares else None,
+        zeros(dtype=torch.int64) if known else None,
+        zeros(config.votes, dtype=torch.float32) if keep and energy else None,
+        zeros(config.votes, dtype=torch.float32) if keep and energy else None,
+        zeros(config.votes, dtype=torch.bool) if keep and known else None,
+    )
+
+
+def _take(
+    tally: Tally,
+    puzzles: Tensor,
+    solutions: Tensor | None,
+    board: Tensor,
+    start: Tensor,
+    logits: Tensor,
+    energies: Tensor | None,
+) -> None:
+    """Take in a chunk: boards and starts [S], logits [S, 81, 9], energies [T, S]."""
+    digits = logits.argmax(-1) + 1  # [S, 81]
+    puzzle = puzzles[board]
+    answer = torch.where(puzzle > 0, puzzle, digits).to(torch.uint8)  # the givens are kept
+    first = torch.where(start == 0, 0.0, torch.inf)
+    tally.best["first"].add(board, start, first, answer)
+    if energies is not None:
+        valid = _valid(answer)
+        for name, value in (("last", energies[-1]), ("sum", energies.sum(0))):
+            tally.best[name].add(board, start, value, answer)
+            tally.best[f"{name}-valid"].add(board, start, torch.where(valid, value, torch.inf), answer)
+        if tally.last is not None and tally.total is not None:
+            tally.last[board, start] = energies[-1]
+            tally.total[board, start] = energies.sum(0)
+    if tally.counts is not None and tally.chances is not None:
+        hot = torch.nn.functional.one_hot(digits - 1, 9).int()
+        tally.counts.index_add_(0, board, hot)
+        tally.chances.index_add_(0, board, (logits.softmax(-1) * _FIXED).round().int())
+    if solutions is not None and tally.right is not None:
+        truth = torch.cat([solutions, solutions.new_zeros(1, 81)])[board]
+        correct = (answer == truth).all(1)  # [S]; givens are right by themselves
+        tally.right.index_add_(0, board, correct.long())
+        if tally.correct is not None:
+            tally.correct[board, start] = correct
+
+
+def _shared(tally: Tally) -> Tally:
+    """The tally over all processes, without the row for padding."""
+
+    def total(values: Tensor | None) -> Tensor | None:
+        return None if values is None else processes.add_up(values[:-1])
+
+    return Tally(
+        {name: best.shared() for name, best in tally.best.items()},
+        total(tally.counts),
+        total(tally.chances),
+        total(tally.right),
+        total(tally.last),  # each sample is one process's, zero in the others
+        total(tally.total),
+        total(tally.correct.int()).bool() if tally.correct is not None else None,  # type: ignore[union-attr]
+    )
+
+
+def _valid(boards: Tensor) -> Tensor:
+    """[S]: which filled boards [S, 81] are correct. Nine powers of two add up to these nine bits only if distinct."""
+    bits = torch.ones((), dtype=torch.int32, device=boards.device) << boards.int()
+    units = torch.from_numpy(UNITS).to(boards.device)
+    return (bits[:, units].sum(-1) == _COMPLETE).all(1)
+
+
+@contextmanager
+def _precision(name: Precision, device: torch.device) -> Iterator[None]:
+    """How products are computed, as long as the stream runs."""
+    if name == "auto":
+        name = "bf16" if device.type == "cuda" else "float32"
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16"):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
