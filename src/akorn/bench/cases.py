@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,12 +55,17 @@ COUPLINGS: dict[str, tuple[Callable[[Size, int], nn.Module], bool]] = {
 }
 
 
+def check_names(names: Sequence[str]) -> None:
+    """AkornError for the first name that is no coupling."""
+    for name in names:
+        if name not in COUPLINGS:
+            raise AkornError(f"unknown coupling {name!r}: the known ones are {', '.join(COUPLINGS)}")
+
+
 def build(
     name: str, size: Size, n: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[KuramotoLayer, Tensor, Tensor]:
     """A layer with learned γ and Ω, a start and a stimulus."""
-    if name not in COUPLINGS:
-        raise AkornError(f"unknown coupling {name!r}: the known ones are {', '.join(COUPLINGS)}")
     make, pictures = COUPLINGS[name]
     layer = KuramotoLayer(
         size.channels, n, make(size, n), omega=PairwiseFrequency(n, init=0.5), gamma=0.5, learn_gamma=True

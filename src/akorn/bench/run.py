@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from akorn.bench.cases import Size, build, plain_loop
+from akorn.bench.cases import Size, build, check_names, plain_loop
 from akorn.bench.measure import measure
 from akorn.nn import KuramotoLayer
 
@@ -44,6 +44,7 @@ def bench(
     repeats: int = 5,
 ) -> Iterator[Row]:
     """Measure each coupling, size and number of steps, forward alone and in training, variant by variant."""
+    check_names(couplings)
     for name in couplings:
         for size in sizes:
             layer, x, c = build(name, size, n, device, dtype)

@@ -1,0 +1,22 @@
+"""Memory against the number of steps: solving must not need more with more steps, nor training with recomputation.
+
+    python benchmarks/memory.py [--device cuda] [--record results]
+
+prints the table of `akorn bench` for T = 16, 64, 256 and 512: look down the column "peak MiB".
+"""
+
+import argparse
+from pathlib import Path
+
+from akorn.cli.bench import Options, run
+
+STEPS = (16, 64, 256, 512)
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--record", type=Path)
+    words = parser.parse_args()
+    couplings = ("conv2d-5", "attention-gta")
+    run(Options(device=words.device, couplings=couplings, batch=2, channels=(64,), steps=STEPS, repeats=1,
+                record=words.record))  # fmt: skip

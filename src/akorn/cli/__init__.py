@@ -1,0 +1,103 @@
+"""The command line: one word a job. A command is a module here with `Options` and `run(options)`.
+
+Only the module of the command that was asked for is imported, and none of them imports torch before it runs, so
+`--help` is quick. A mistake of the user's is one line on stderr and exit status 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TypeVar
+
+from akorn._version import __version__
+from akorn.errors import AkornError
+
+_T = TypeVar("_T")
+
+# command → (module, what it does)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "simulate": ("akorn.cli.simulate", "watch oscillators synchronise, with nothing learned"),
+    "bench": ("akorn.cli.bench", "measure time and memory of Kuramoto layers on this machine"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit status: 0, or 2 for bad input."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage(), file=sys.stdout if words else sys.stderr)
+        sys.exit(0 if words else 2)
+    if words[0] == "--version":
+        print(f"akorn {__version__}")
+        return
+    if words[0] not in COMMANDS:
+        _fail(f"unknown command {words[0]!r}: the known ones are {', '.join(COMMANDS)}")
+    try:
+        status = _run(words[0], words[1:])
+    except AkornError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status)
+
+
+def usage() -> str:
+    """What `akorn --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: akorn COMMAND [options]",
+            "",
+            "Artificial Kuramoto oscillatory neurons.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "akorn COMMAND --help says what a command takes; akorn --version says which akorn this is.",
+        ]
+    )
+
+
+def _run(name: str, words: Sequence[str]) -> int:
+    module = import_module(COMMANDS[name][0])
+    options = parse(module.Options, words, name)
+    return int(module.run(options))
+
+
+def parse(kind: type[_T], words: Sequence[str], command: str) -> _T:
+    """The options of a command from its words; tyro reads the dataclass `kind`."""
+    import tyro
+
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            return tyro.cli(kind, args=list(words), prog=f"akorn {command}")
+    except SystemExit as end:
+        if end.code == 2:
+            raise AkornError(f"{_one_line(told.getvalue())} (akorn {command} --help)") from None
+        raise
+
+
+def _one_line(box: str) -> str:
+    """The first part of tyro's framed message, without the frame."""
+    lines = []
+    for line in box.splitlines()[1:]:
+        text = line.strip("│╭╮╰╯ ").strip()
+        if text.startswith("──"):
+            break
+        if text:
+            lines.append(text)
+    return " ".join(lines) or "these options cannot be read"
+
+
+def _fail(message: str) -> None:
+    print(f"akorn: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
