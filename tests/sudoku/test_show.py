@@ -160,9 +160,7 @@ def test_pictures_set_givens_confidence_and_clashes_apart(tmp_path: Path) -> Non
         ({"milliseconds": 5}, "at least 20 ms"),
     ],
 )
-def test_bad_films_are_refused_and_nothing_is_overwritten(
-    tmp_path: Path, change: dict[str, object], said: str
-) -> None:
+def test_bad_films_are_refused_and_nothing_is_overwritten(tmp_path: Path, change: dict[str, object], said: str) -> None:
     frames, confidence, energy = settling()
     path = tmp_path / "board.gif"
     path.write_text("old")

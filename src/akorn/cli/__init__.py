@@ -1,4 +1,5 @@
-"""The command line: one word a job. A command is a module here with `Options` and `run(options)`.
+"""The command line: one word a job. A command is a module here with `Options`, `run(options)` and, where
+tyro needs help with its words, `parse(words)`.
 
 Only the module of the command that was asked for is imported, and none of them imports torch before it runs, so
 `--help` is quick. A mistake of the user's is one line on stderr and exit status 2.
@@ -20,7 +21,14 @@ _T = TypeVar("_T")
 
 # command → (module, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "solve": ("akorn.cli.solve", "solve Sudoku puzzles, and watch them being solved"),
     "simulate": ("akorn.cli.simulate", "watch oscillators synchronise, with nothing learned"),
+    "train": ("akorn.cli.train", "train a model by a recipe"),
+    "eval": ("akorn.cli.eval", "score a model"),
+    "recipes": ("akorn.cli.recipes", "list what can be trained"),
+    "models": ("akorn.cli.models", "list what can be loaded or built by name"),
+    "data": ("akorn.cli.data", "make data sets that need no download"),
+    "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
     "bench": ("akorn.cli.bench", "measure time and memory of Kuramoto layers on this machine"),
 }
 
@@ -68,18 +76,20 @@ def usage() -> str:
 
 def _run(name: str, words: Sequence[str]) -> int:
     module = import_module(COMMANDS[name][0])
-    options = parse(module.Options, words, name)
+    options = module.parse(words) if hasattr(module, "parse") else parse(module.Options, words, name)
     return int(module.run(options))
 
 
-def parse(kind: type[_T], words: Sequence[str], command: str) -> _T:
-    """The options of a command from its words; tyro reads the dataclass `kind`."""
+def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None = None) -> _T:
+    """The options of a command from its words; tyro reads the dataclass `kind`, whose values `default` may give."""
     import tyro
 
     told = io.StringIO()
     try:
         with contextlib.redirect_stderr(told):
-            return tyro.cli(kind, args=list(words), prog=f"akorn {command}")
+            if default is None:
+                return tyro.cli(kind, args=list(words), prog=f"akorn {command}")
+            return tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
     except SystemExit as end:
         if end.code == 2:
             raise AkornError(f"{_one_line(told.getvalue())} (akorn {command} --help)") from None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.baselines import EnergyTransformer, ItrSA
+from akorn.baselines import EnergyTransformer, ItrSA, ItrSABlock
 from akorn.nn import EnergyFunction
 from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig
 from akorn.sudoku.net import GRID, Result, SudokuNet
@@ -70,9 +70,7 @@ class ItrSASudoku(_Baseline):
     def __init__(self, config: ItrSAConfig | None = None) -> None:
         config = config if config is not None else ItrSAConfig()
         super().__init__(config)
-        self.body = ItrSA(
-            config.channels, config.heads, grid=GRID, blocks=config.blocks, position=config.position
-        )
+        self.body = ItrSA(config.channels, config.heads, grid=GRID, blocks=config.blocks, position=config.position)
 
     def prepare(self, x: Tensor, steps: int) -> Tensor:
         """Positions and all blocks but the last."""
@@ -83,21 +81,21 @@ class ItrSASudoku(_Baseline):
 
     def iterate(self, x: Tensor) -> Tensor:
         """Attention."""
-        return self._last(x)
+        return self._last.iterate(x)
 
     def finish(self, x: Tensor) -> Tensor:
         """The MLP."""
-        finish: Callable[[Tensor], Tensor] = self.body.blocks[-1].finish
-        return finish(x)
+        return self._last.finish(x)
 
     def compile_step(self, **options: object) -> None:
         """Compile one step of each block."""
+        self.compiled = True
         for block in self.body.blocks:
-            block.compile_step(**options)
+            cast(ItrSABlock, block).compile_step(**options)
 
-    def _last(self, x: Tensor) -> Tensor:
-        iterate: Callable[[Tensor], Tensor] = self.body.blocks[-1].iterate
-        return iterate(x)
+    @property
+    def _last(self) -> ItrSABlock:
+        return cast(ItrSABlock, self.body.blocks[-1])
 
 
 class EnergyTransformerSudoku(_Baseline):
@@ -131,4 +129,5 @@ class EnergyTransformerSudoku(_Baseline):
 
     def compile_step(self, **options: object) -> None:
         """Compile one step."""
+        self.compiled = True
         self.body.compile_step(**options)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -63,7 +66,7 @@ class SudokuModel(SudokuNet):
             x = self.start(c, generator, given)
         else:
             x = torch.where(given[..., None], self.start.inside(c), self.start.inside(x0.to(c.dtype)))
-        *first, last = self.blocks
+        *first, last = cast("list[akn.KuramotoBlock]", list(self.blocks))
         for block, norm in zip(first, self.norms, strict=True):
             x, c = block(x, c, steps)
             c = norm(c)
@@ -75,8 +78,9 @@ class SudokuModel(SudokuNet):
 
     def compile_step(self, **options: object) -> None:
         """Compile one Kuramoto step of each block."""
+        self.compiled = True
         for block in self.blocks:
-            block.layer.compile_step(**options)
+            cast(akn.KuramotoBlock, block).layer.compile_step(**options)
 
 
 def build(config: ModelConfig) -> SudokuNet:
@@ -115,7 +119,7 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
     omega: nn.Module | None = None
     if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
         omega = akn.NaturalFrequency(n, init=0.5) if n % 2 else akn.PairwiseFrequency(n, init=0.5)
-    rules = {
+    rules: dict[str, Callable[[], akn.UpdateRule]] = {
         "kuramoto": akn.Kuramoto,
         "without-projection": akn.WithoutProjection,
         "residual": akn.Residual,

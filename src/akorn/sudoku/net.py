@@ -39,6 +39,8 @@ class SudokuNet(HubModel):
     random_start: ClassVar[bool] = False
     """Whether the answer depends on a random start."""
     has_energy: ClassVar[bool] = False
+    compiled = False
+    """Whether `compile_step` was called."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -22,6 +22,8 @@ class DataConfig:
     """The fewest and most givens of generated boards."""
     seed: int = 0
     """The seed of generated boards."""
+    workers: int = 1
+    """Processes that generate boards; more than one needs a script with `if __name__ == "__main__":`."""
     symmetries: bool = False
     """Turn every board into a random equivalent one: digits, rows, columns, transposition."""
     reveal: tuple[int, int] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -79,7 +79,7 @@ class Best:
 
     def add(self, board: Tensor, start: Tensor, value: Tensor, answer: Tensor) -> None:
         """Take in samples: boards, starts and values [S], answers [S, 81]. Waits for nothing."""
-        value = value.nan_to_num(nan=torch.inf)
+        value = torch.where(value.isfinite(), value, torch.inf)  # what is no number never wins
         fresh = Best.empty(len(self.value) - 1, value.device)
         lowest = fresh.value.scatter_reduce(0, board, value, "amin")
         ties = torch.where(value == lowest[board], start, fresh.start[board])
@@ -119,7 +119,6 @@ class Tally:
     last: Tensor | None = None  # [B, K] float32, where samples are kept
     total: Tensor | None = None  # [B, K] float32
     correct: Tensor | None = None  # [B, K] bool
-    extra: dict[str, Tensor] = field(default_factory=dict)
 
 
 def default_chunk(device: torch.device, channels: int) -> int:
@@ -154,7 +153,7 @@ def run(
     padded = torch.cat([puzzles, puzzles.new_zeros(1, 81)])
     keys = board_keys(padded)
     tally = _empty(boards, config, model.has_energy, solutions is not None, device)
-    with _precision(config.precision, device):
+    with numerics(config.precision, device):
         for number in range(rank, chunks, world):
             index = torch.arange(number * chunk, (number + 1) * chunk, device=device)
             inside = index < stream
@@ -248,7 +247,7 @@ def _valid(boards: Tensor) -> Tensor:
 
 
 @contextmanager
-def _precision(name: Precision, device: torch.device) -> Iterator[None]:
+def numerics(name: Precision, device: torch.device) -> Iterator[None]:
     """How products are computed, as long as the stream runs."""
     if name == "auto":
         name = "bf16" if device.type == "cuda" else "float32"

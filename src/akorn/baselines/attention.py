@@ -1,0 +1,140 @@
+"""Iterative self-attention (ItrSA) and the Transformer, which is its case of one step and several blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, Position, RotaryPosition
+from akorn.nn.position import Grid
+
+PositionName = Literal["absolute", "gta", "rotary", "none"]
+
+
+def check_steps(steps: int) -> None:
+    """ValueError unless `steps` is a whole number, at least 1."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
+
+
+class ItrSABlock(nn.Module):
+    """T times x ← x + attention(LayerNorm(x)), then once x ← x + MLP(LayerNorm(x)).
+
+    The attention of all T steps has the same weights; the MLP has one hidden layer of `expansion` · C with GELU.
+    """
+
+    def __init__(self, channels: int, heads: int, *, position: Position | None = None, expansion: int = 2) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.attention = AttentionCoupling(channels, heads, position=position)
+        self.mlp_norm = nn.LayerNorm(channels)
+        self.mlp = nn.Sequential(
+            nn.Linear(channels, expansion * channels), nn.GELU(), nn.Linear(expansion * channels, channels)
+        )
+
+        self._compiled: Callable[[Tensor], Tensor] | None = None
+
+    def iterate(self, x: Tensor) -> Tensor:
+        """One step of attention: [B, tokens, C] → the same shape."""
+        return (self._compiled or self._iterate)(x)
+
+    def compile_step(self, **options: object) -> None:
+        """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
+        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
+
+    def _iterate(self, x: Tensor) -> Tensor:
+        return x + self.attention(self.norm(x))
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The MLP after the last step."""
+        return x + self.mlp(self.mlp_norm(x))
+
+    def forward(self, x: Tensor, steps: int) -> Tensor:
+        """`steps` steps and the MLP."""
+        check_steps(steps)
+        for _ in range(steps):
+            x = self.iterate(x)
+        return self.finish(x)
+
+
+class ItrSA(nn.Module):
+    """Iterative self-attention: what AKOrN is without the Kuramoto update.
+
+    Args:
+        channels: number of channels C.
+        heads: heads of the attention.
+        grid: how the tokens lie; needed for every position but "none".
+        blocks: number of blocks L, each with weights of its own.
+        position: "absolute" (learned from sines and cosines, added to the input), "gta" or "rotary" (both in the
+            attention of every block), or "none".
+
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        *,
+        grid: Grid | None = None,
+        blocks: int = 1,
+        position: PositionName = "absolute",
+    ) -> None:
+        super().__init__()
+        if blocks < 1:
+            raise ValueError(f"at least one block is needed, got blocks={blocks}")
+        if heads < 1 or channels % heads:
+            raise ValueError(f"{channels} channels cannot be split into {heads} heads")
+        self.place = _input_position(position, grid, channels)
+        self.blocks = nn.ModuleList(
+            ItrSABlock(channels, heads, position=_attention_position(position, grid, channels // heads))
+            for _ in range(blocks)
+        )
+
+    def forward(self, x: Tensor, steps: int) -> Tensor:
+        """[B, tokens, C] → the same shape, with `steps` steps of attention in each block."""
+        x = self.prepare(x)
+        for block in self.blocks:
+            x = block(x, steps)
+        return x
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What the first block sees: the tokens, with their absolute positions where the model has these."""
+        return x if self.place is None else self.place(x)
+
+
+class Transformer(ItrSA):
+    """The conventional Transformer (or ViT): `blocks` blocks of one attention and one MLP each."""
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        *,
+        grid: Grid | None = None,
+        blocks: int = 8,
+        position: PositionName = "absolute",
+    ) -> None:
+        super().__init__(channels, heads, grid=grid, blocks=blocks, position=position)
+
+    def forward(self, x: Tensor, steps: int = 1) -> Tensor:
+        """[B, tokens, C] → the same shape; more than one step makes it an ItrSA."""
+        return super().forward(x, steps)
+
+
+def _input_position(name: PositionName, grid: Grid | None, channels: int) -> AbsolutePosition | None:
+    if name not in ("absolute", "gta", "rotary", "none"):
+        raise ValueError(f"position is {name!r}, expected absolute, gta, rotary or none")
+    if name != "none" and grid is None:
+        raise ValueError(f"the position {name!r} needs a grid")
+    return AbsolutePosition(grid, channels) if name == "absolute" and grid is not None else None
+
+
+def _attention_position(name: PositionName, grid: Grid | None, head_dim: int) -> Position | None:
+    if name == "gta" and grid is not None:
+        return GTA(grid, head_dim)
+    if name == "rotary" and grid is not None:
+        return RotaryPosition(grid, head_dim)
+    return None

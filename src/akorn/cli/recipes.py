@@ -1,0 +1,25 @@
+"""`akorn recipes`: what can be trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from akorn.cli.common import CommonOptions, print_json
+from akorn.sudoku.recipes import RECIPES
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """List the recipes that akorn train takes."""
+
+
+def run(options: Options) -> int:
+    """A line a recipe."""
+    told = {name: (recipe.__doc__ or "").strip().splitlines()[0] for name, recipe in RECIPES.items()}
+    if options.json:
+        print_json(told)
+        return 0
+    width = max(map(len, told))
+    for name, what in told.items():
+        print(f"{name:<{width}}  {what}")
+    return 0

@@ -1,0 +1,43 @@
+"""`akorn results`: RESULTS.md from the records."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from akorn.cli.common import CommonOptions, check_folder, print_json
+from akorn.errors import AkornError
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Render RESULTS.md from the records in results/, with the paper's figure beside each of ours."""
+
+    folder: Path = Path("results")
+    """Where the records are."""
+    out: Path = Path("RESULTS.md")
+    """The page to write; - prints it instead."""
+
+
+def run(options: Options) -> int:
+    """Render, and write the page whole."""
+    from akorn.engine import read_records, render
+    from akorn.sudoku.tables import TABLES
+
+    if not options.folder.is_dir():
+        raise AkornError(f"{options.folder}: there is no such folder of records")
+    records = read_records(options.folder)
+    if options.json:
+        print_json(records)
+        return 0
+    text = render(records, TABLES)
+    if str(options.out) == "-":
+        print(text, end="")
+        return 0
+    check_folder(options.out)
+    temporary = options.out.with_name(f".tmp-{options.out.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, options.out)
+    print(f"wrote {options.out} from {len(records)} records")
+    return 0

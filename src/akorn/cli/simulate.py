@@ -1,0 +1,114 @@
+"""`akorn simulate`: oscillators without learning, as an animation and a figure. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from akorn.cli.common import CommonOptions, print_json
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Simulate oscillators without learning; write an animation and, beside it, a figure (PNG).
+
+    Options that are left out have the preset's own value; an option that the preset does not have is an error.
+    """
+
+    preset: str = "fish"
+    """fish (64×64 oscillators, Gaussian kernel: the energy falls), waves (a random 9×9 kernel: travelling waves)
+    or classic (the scalar Kuramoto model on a network, swept over the coupling strength)."""
+    out: Path | None = None
+    """The animation, .gif or .mp4; the figure gets the same name with .png. By default PRESET.gif."""
+    steps: int | None = None
+    """Number of steps."""
+    gamma: float | None = None
+    """Step size γ."""
+    frames: int | None = None
+    """At most so many frames in the animation."""
+    dtype: str | None = None
+    """float32 or float64."""
+    size: int | None = None
+    """fish, waves: oscillators a side."""
+    n: int | None = None
+    """fish, waves: rotating dimensions N, 2 or more."""
+    kernel_size: int | None = None
+    """fish, waves: width of the coupling kernel, odd."""
+    kernel_width: float | None = None
+    """fish, waves: standard deviation of the Gaussian, or of the random kernel's blur."""
+    strength: float | None = None
+    """fish, waves: size of the coupling J."""
+    omega: float | None = None
+    """fish, waves: natural frequency, shared by all."""
+    oscillators: int | None = None
+    """classic: how many."""
+    network: str | None = None
+    """classic: all, ring, small-world or random."""
+    degree: int | None = None
+    """classic: mean number of neighbours on a network."""
+    rewiring: float | None = None
+    """classic: share of edges rewired in a small world."""
+    frequencies: str | None = None
+    """classic: how natural frequencies are spread, lorentzian or gaussian."""
+    spread: float | None = None
+    """classic: half width of the Lorentzian, standard deviation of the Gaussian."""
+    k_min: float | None = None
+    """classic: smallest coupling strength."""
+    k_max: float | None = None
+    """classic: largest coupling strength."""
+    k_count: int | None = None
+    """classic: number of coupling strengths."""
+
+
+def run(options: Options) -> int:
+    """Run the simulation, write its files and say what happened to the energy."""
+    changes = _changes(options)
+    from akorn.simulate.settings import settings_of
+
+    settings = settings_of(options.preset, **changes)  # every mistake is found before the work begins
+    from akorn.simulate.files import check_output, write_animation, write_figure
+    from akorn.simulate.run import simulate
+
+    out = options.out if options.out is not None else Path(f"{options.preset}.gif")
+    figure = check_output(out)
+    with _Bar() as bar:
+        result = simulate(options.preset, progress=bar.task("simulating", settings.steps), **changes)
+        write_animation(result, out, bar.task("drawing", len(result.frames)))
+        write_figure(result, figure)
+    if options.json:
+        print_json(result.summary() | {"animation": str(out), "figure": str(figure)})
+    else:
+        print(result.describe())
+    return 0
+
+
+def _changes(options: Options) -> dict[str, Any]:
+    """The options that were given, as `akorn.simulate.simulate` takes them."""
+    own = {"preset", "out", "json"}
+    named = {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if f.name not in own}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+class _Bar:
+    """A progress bar on stderr."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def task(self, name: str, total: int) -> Callable[[int], None]:
+        """A line of the bar: a function to call with what is done."""
+        line = self._progress.add_task(name, total=total)
+        return lambda done: self._progress.update(line, completed=done)

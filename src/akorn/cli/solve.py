@@ -1,0 +1,240 @@
+"""`akorn solve`: Sudoku puzzles from the command line, a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_folder, print_json, say
+from akorn.errors import AkornError
+
+if TYPE_CHECKING:
+    from akorn.sudoku.read import BoardLine
+    from akorn.sudoku.solver import Answer, Solver
+
+BATCH = 1000  # boards that are read, solved and answered at a time
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Solve Sudoku puzzles. Without a puzzle, a bundled one is shown being solved."""
+
+    puzzle: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="PUZZLE|FILE|-")] = None
+    """81 characters (0 or . for a blank), a file with a puzzle or `puzzle,solution` a line, or - for standard input."""
+    model: str = "sudoku"
+    """Shipped weights by name (akorn models), or a model's folder."""
+    steps: int = 64
+    """Kuramoto steps T: harder boards want more."""
+    votes: int = 8
+    """Random starts K of each board; the answer of lowest energy wins."""
+    prefer_valid: bool = False
+    """Let a valid answer win over an invalid one of lower energy."""
+    watch: bool = False
+    """Show the digits settling step by step."""
+    gif: Path | None = None
+    """Write the settling of a single puzzle as an animation."""
+
+
+def run(options: Options) -> int:
+    """Answer every board; exit status 2 if one of them could not be read."""
+    for name in ("steps", "votes"):
+        if getattr(options, name) < 1:
+            raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    if options.gif is not None:
+        check_folder(options.gif)
+        if options.gif.suffix.lower() != ".gif":
+            raise AkornError(f"--gif {options.gif}: the file's name must end in .gif")
+    lines = _lines(options)
+    first = next(lines)  # a missing or empty file is told before the model is loaded
+    from akorn.sudoku.solver import Solver
+
+    solver = Solver.from_pretrained(options.model, options.device)
+    tally = _Tally()
+    for batch in _batches(first, lines):
+        _solve(solver, batch, options, tally)
+    tally.tell()
+    return 2 if tally.unreadable else 0
+
+
+def _lines(options: Options) -> Iterator[BoardLine]:
+    """The boards that are meant."""
+    from akorn.sudoku.examples import EXAMPLES
+    from akorn.sudoku.read import parse_line, read_boards
+
+    text = options.puzzle
+    if text is None:
+        yield parse_line(1, EXAMPLES["hard"])
+    elif text == "-" or Path(text).is_file():
+        yield from read_boards(text)
+    elif len(text) < 60 and ("/" in text or ("." in text.lstrip(".")[:-1] and any(c.isalpha() for c in text))):
+        raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
+    else:
+        line = parse_line(1, text)
+        if line.error is not None:
+            raise AkornError(line.error)
+        yield line
+
+
+def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[BoardLine]]:
+    batch = [first]
+    for line in rest:
+        batch.append(line)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
+    """Solve the readable boards of a batch together, and answer all of them in their order."""
+    puzzles = [line.puzzle for line in batch if line.puzzle is not None]
+    alone = len(batch) == 1 and options.puzzle != "-"
+    watching = (options.watch or (options.puzzle is None and sys.stdout.isatty())) and not options.json
+    if alone and puzzles and watching:
+        _watch(solver, batch[0], options)
+    with _progress(len(puzzles) * options.votes, quiet=alone) as progress:
+        answers = iter(
+            solver.solve(
+                puzzles, options.steps, options.votes, options.seed,
+                prefer_valid=options.prefer_valid, progress=progress,
+            )
+        )  # fmt: skip
+    for line in batch:
+        if line.puzzle is None:
+            tally.unreadable += 1
+            say(f"akorn: line {line.number}: {line.error}")
+            if options.json:
+                print_json({"puzzle": line.text, "error": line.error})
+            continue
+        answer = next(answers)
+        tally.add(line, answer)
+        if options.json:
+            print_json(_as_json(line, answer))
+        else:
+            _show(line, answer, alone)
+        if options.gif is not None and line is batch[0]:
+            _animate(solver, line, answer, options)
+
+
+def _as_json(line: BoardLine, answer: Answer) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "puzzle": answer.puzzle,
+        "solution": answer.board,
+        "valid": answer.valid,
+        "energy": answer.energy,
+    }
+    if line.solution is not None:
+        found["correct"] = _correct(line, answer)
+    if answer.conflicts:
+        found["conflicts"] = [str(conflict) for conflict in answer.conflicts]
+    return found
+
+
+def _correct(line: BoardLine, answer: Answer) -> bool:
+    from akorn.sudoku.board import format_board
+
+    assert line.solution is not None
+    return answer.board == format_board(line.solution)
+
+
+def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
+    from akorn.sudoku.board import parse_board
+    from akorn.sudoku.show import print_board
+
+    assert line.puzzle is not None
+    title = None if alone else f"line {line.number}"
+    print_board(parse_board(answer.board, check=False), line.puzzle, answer.energy, title)
+    if not answer.valid:
+        named = [str(conflict) for conflict in answer.conflicts[:3]]
+        if len(answer.conflicts) > 3:
+            named.append(f"{len(answer.conflicts) - 3} clashes more")
+        hint = "try more --steps or --votes"
+        say(f"akorn: line {line.number}: no solution found; the best attempt has {'; '.join(named)}; {hint}")
+
+
+def _watch(solver: Solver, line: BoardLine, options: Options) -> None:
+    """The first start's digits, step by step, in place."""
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from akorn.sudoku.show import BoardView
+
+    assert line.puzzle is not None
+    console = Console()
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        for frame in solver.watch(line.puzzle, options.steps, options.seed):
+            title = f"step {frame.step} of {options.steps}"
+            live.update(BoardView(frame.digits, line.puzzle, frame.energy, title), refresh=True)
+            time.sleep(min(0.05, 4.0 / options.steps) if console.is_terminal else 0)
+
+
+def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
+    """The start that won, as a GIF."""
+    import numpy as np
+
+    from akorn.sudoku.show import animate
+
+    assert options.gif is not None
+    assert line.puzzle is not None
+    frames = list(solver.watch(line.puzzle, options.steps, options.seed, answer.start))
+    energies = [frame.energy for frame in frames if frame.energy is not None]
+    animate(
+        np.stack([frame.digits for frame in frames]),
+        options.gif,
+        line.puzzle,
+        np.stack([frame.confidence for frame in frames]),
+        np.array(energies) if energies else None,
+    )
+    say(f"wrote {options.gif}")
+
+
+class _Tally:
+    """What is said at the end, where the file knew the truth or something went wrong."""
+
+    def __init__(self) -> None:
+        self.unreadable = self.known = self.correct = self.answered = self.valid = 0
+
+    def add(self, line: BoardLine, answer: Answer) -> None:
+        self.answered += 1
+        self.valid += answer.valid
+        if line.solution is not None:
+            self.known += 1
+            self.correct += _correct(line, answer)
+
+    def tell(self) -> None:
+        if self.answered > 1:
+            say(f"valid: {self.valid} of {self.answered} boards")
+        if self.known:
+            say(f"board accuracy: {100 * self.correct / self.known:.2f} % ({self.correct} of {self.known})")
+        if self.unreadable:
+            say(f"akorn: {self.unreadable} boards could not be read")
+
+
+class _progress:
+    """A bar on stderr for many boards, nothing for one."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._bar = Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
+        self._line = self._bar.add_task(f"solving {total} starts", total=None)
+
+    def __enter__(self) -> _progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._line, completed=done, total=total)

@@ -1,0 +1,112 @@
+"""`akorn train RECIPE`: any recipe, with any of its settings overridden."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from akorn.cli import parse as parse_options
+from akorn.cli.common import CommonOptions, print_json, say
+from akorn.engine.config import flatten
+from akorn.errors import AkornError
+from akorn.sudoku.recipes import RECIPES, SudokuRecipe
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Train a model by a recipe (akorn recipes lists them). `akorn train RECIPE --help` shows the recipe's settings."""
+
+    recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = ""
+    """The recipe's name."""
+    out: Path | None = None
+    """The run's folder: checkpoints, curves and the finished model. By default runs/RECIPE-seedS."""
+    resume: bool = False
+    """Go on from the newest checkpoint in the run's folder."""
+    data: Path | None = None
+    """The training data; by default what the recipe generates."""
+    valid: Path | None = None
+    """The data scored while training."""
+    results: Path | None = None
+    """A folder for the record of the finished run, such as results."""
+    settings: tyro.conf.Suppress[SudokuRecipe | None] = None
+
+
+def parse(words: Sequence[str]) -> Options:
+    """The command's own options first; what is left are settings of the recipe."""
+    name = words[0] if words and not words[0].startswith("-") else ""
+    if not name:
+        parse_options(Options, words, "train")  # shows the help, or falls through
+        raise AkornError(f"akorn train needs a recipe: {', '.join(RECIPES)}")
+    if name not in RECIPES:
+        raise AkornError(f"unknown recipe {name!r}: the known ones are {', '.join(RECIPES)}")
+    recipe = RECIPES[name]()
+    known = {f"--{field.name}" for field in dataclasses.fields(Options)} | {"--no-json", "--no-resume"}
+    own, rest = _divide(list(words[1:]), known)
+    settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)
+    options = parse_options(Options, [name, *own], "train")
+    return dataclasses.replace(options, settings=settings)
+
+
+def _settings_type(recipe: SudokuRecipe) -> Any:
+    """The recipe's type, read without subcommands: the model's kind is the recipe's."""
+    return tyro.conf.AvoidSubcommands[type(recipe)]  # type: ignore[misc]
+
+
+def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
+    """Options of the command, and settings of the recipe: every option with the values behind it."""
+    own: list[str] = []
+    rest: list[str] = []
+    target = rest
+    for word in words:
+        if word.startswith("--"):
+            target = own if word.split("=")[0] in known else rest
+        target.append(word)
+    return own, rest
+
+
+def run(options: Options) -> int:
+    """Train, and leave the finished model in the run's folder."""
+    default = RECIPES[options.recipe]()
+    recipe = _configured(options)
+    from akorn.engine import train
+    from akorn.sudoku.task import SudokuTask
+
+    out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"
+    overrides = _overrides(default, recipe)
+    result = train(SudokuTask(recipe), recipe.train, out, options.resume, results=options.results, overrides=overrides)
+    folder = out / "model"
+    result.model.save_pretrained(folder)  # type: ignore[operator]
+    origin = {"recipe": recipe.name, "seed": recipe.train.seed, "overrides": overrides, "steps": result.steps}
+    (folder / "training.json").write_text(json.dumps(origin, indent=1, default=str) + "\n")
+    say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {folder}")
+    if options.json:
+        print_json({"recipe": recipe.name, "model": str(folder), "loss": result.loss, **result.metrics})
+    return 0
+
+
+def _configured(options: Options) -> SudokuRecipe:
+    recipe = options.settings
+    assert recipe is not None
+    train = recipe.train
+    if options.seed:
+        train = dataclasses.replace(train, seed=options.seed)
+    if options.device != "auto":
+        train = dataclasses.replace(train, device=options.device)  # type: ignore[arg-type]
+    data, valid = recipe.data, recipe.valid
+    if options.data is not None:
+        data = dataclasses.replace(data, path=options.data)
+    if options.valid is not None:
+        valid = dataclasses.replace(valid, path=options.valid)
+    return dataclasses.replace(recipe, train=train, data=data, valid=valid)
+
+
+def _overrides(default: SudokuRecipe, recipe: SudokuRecipe) -> dict[str, Any]:
+    before, after = flatten(asdict(default)), flatten(asdict(recipe))
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return {name: value.name if isinstance(value, Path) else value for name, value in changed.items()}

@@ -1,0 +1,192 @@
+"""Models in folders, in the Hugging Face hub's layout: weights, config and card, whole or refused.
+
+    folder/
+        model.safetensors     weights, in 16 bits unless asked otherwise; float32 again once loaded
+        config.json           task, architecture, settings, and the sha256 of the weights
+        README.md             the model card
+
+Nothing is ever unpickled, and a folder on the disk needs no network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import torch
+from huggingface_hub import ModelCard, PyTorchModelHubMixin
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_safetensors
+from safetensors.torch import save as to_safetensors
+from torch import Tensor, nn
+
+from akorn.errors import AkornError
+
+LIBRARY = "akorn"
+VERSION = 1
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+
+StoredType = Literal["float16", "bfloat16", "float32"]
+
+
+class Folder(NamedTuple):
+    """What a model's folder holds."""
+
+    task: str
+    settings: dict[str, Any]
+    weights: dict[str, Tensor]
+
+
+class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, license="apache-2.0", tags=["kuramoto"]):
+    """A model that can be saved to and loaded from a folder or the Hugging Face hub (`push_to_hub`)."""
+
+    task: ClassVar[str]
+    architecture: ClassVar[str]
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All that is needed to build the model again, as JSON values, with its architecture."""
+
+    def save_pretrained(
+        self,
+        save_directory: str | Path,
+        *,
+        dtype: StoredType = "float16",
+        card: str | None = None,
+        config: object = None,
+        repo_id: str | None = None,
+        push_to_hub: bool = False,
+        model_card_kwargs: object = None,
+        **push_to_hub_kwargs: Any,
+    ) -> str | None:
+        """Write the model's folder; `card` is the text of its README, by default a short one.
+
+        `config` and `model_card_kwargs` are what the hub's own methods pass on: this model knows both itself.
+        """
+        folder = Path(save_directory)
+        write_folder(folder, self, dtype, card)
+        if push_to_hub:
+            return self.push_to_hub(repo_id=repo_id or folder.name, **push_to_hub_kwargs)
+        return None
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | Path, *, device: torch.device | str = "cpu", **hub: Any
+    ) -> Self:
+        """Load a model by the name of shipped weights, from a folder, or from a repository `user/name` of the hub.
+
+        hub: `revision`, `token`, `cache_dir`, `force_download`, `local_files_only` for the last of these.
+        """
+        from akorn.models import load_model
+
+        model = load_model(pretrained_model_name_or_path, **hub)
+        if not isinstance(model, cls):
+            raise AkornError(
+                f"{pretrained_model_name_or_path} holds a {type(model).__name__}, expected a {cls.__name__}"
+            )
+        return model.to(device)
+
+    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
+        """The default card."""
+        return ModelCard(default_card(self))
+
+
+def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", card: str | None = None) -> None:
+    """Write weights, config and card; each file appears whole or not at all, the config last."""
+    if dtype not in ("float16", "bfloat16", "float32"):
+        raise ValueError(f"dtype is {dtype!r}, expected float16, bfloat16 or float32")
+    stored = {name: _narrow(name, tensor, dtype) for name, tensor in model.state_dict().items()}
+    content = to_safetensors(stored, metadata={"format": "pt"})
+    config = {
+        "library": LIBRARY,
+        "version": VERSION,
+        "task": model.task,
+        **model.settings(),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if card is not None or not (folder / CARD).exists():
+            _write(folder / CARD, (card if card is not None else default_card(model)).encode())
+        _write(folder / WEIGHTS, content)
+        _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    except OSError as error:
+        raise AkornError(f"{folder}: the model cannot be written ({error})") from error
+
+
+def read_folder(folder: Path) -> Folder:
+    """Read a model's folder, or say what is wrong with it."""
+    if not folder.is_dir():
+        raise AkornError(f"{folder}: no such folder, expected one with {CONFIG} and {WEIGHTS}")
+    config = _read_config(folder / CONFIG)
+    file = folder / WEIGHTS
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
+    if hashlib.sha256(content).hexdigest() != config.pop("sha256", None):
+        raise AkornError(f"{file}: damaged, its content is not what {CONFIG} was written for (sha256 differs)")
+    try:
+        weights = parse_safetensors(content)
+    except (SafetensorError, ValueError) as error:
+        raise AkornError(f"{file}: damaged, not readable as safetensors ({error})") from error
+    return Folder(config.pop("task"), config, weights)
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str | Path) -> None:
+    """Put stored weights into a model, in the model's own precision; names and shapes must be the model's."""
+    now = model.state_dict()
+    for name in {**now, **weights}:
+        stored = list(weights[name].shape) if name in weights else "absent"
+        expected = list(now[name].shape) if name in now else "absent"
+        if stored != expected:
+            raise AkornError(f"{where}: tensor {name!r} is {stored} in the file and {expected} in the model")
+    model.load_state_dict({name: tensor.to(now[name].dtype) for name, tensor in weights.items()})
+
+
+def default_card(model: HubModel) -> str:
+    """A short model card with the facts that the model itself knows."""
+    count = sum(parameter.numel() for parameter in model.parameters())
+    settings = "\n".join(f"| {name} | {value} |" for name, value in model.settings().items())
+    return (
+        f"---\nlibrary_name: {LIBRARY}\nlicense: apache-2.0\ntags:\n- {LIBRARY}\n- kuramoto\n- {model.task}\n---\n\n"
+        f"# {model.task}: {model.architecture}\n\n"
+        f"A model of the Python package `{LIBRARY}` with {count:,} parameters.\n\n"
+        f"| setting | value |\n|---|---|\n{settings}\n"
+    )
+
+
+def _narrow(name: str, tensor: Tensor, dtype: StoredType) -> Tensor:
+    """The tensor as it is stored: floating point in `dtype`, everything else as it is."""
+    tensor = tensor.detach().cpu()
+    if not tensor.is_floating_point():
+        return tensor.contiguous()
+    narrow = tensor.to(getattr(torch, dtype)).contiguous()
+    if not bool(narrow.isfinite().all()):
+        raise AkornError(f"tensor {name!r} has values that are not finite, or not in {dtype}: nothing was written")
+    return narrow
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:  # bad UTF-8 or bad JSON
+        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
+    if not isinstance(config, dict) or config.pop("library", None) != LIBRARY or "task" not in config:
+        raise AkornError(f"{file}: not a model of {LIBRARY}")
+    version = config.pop("version", None)
+    if version != VERSION:
+        raise AkornError(f"{file}: format version {version!r}, this {LIBRARY} reads version {VERSION}")
+    return config
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".tmp-{path.name}")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

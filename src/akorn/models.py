@@ -1,0 +1,103 @@
+"""Names of models: what can be built, and which weights ship. Torch-free to import, so that listing is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akorn.errors import AkornError
+
+if TYPE_CHECKING:
+    from akorn.hub import HubModel
+    from akorn.sudoku.config import ModelConfig
+
+WEIGHTS = Path(__file__).parent / "weights"
+_CONFIG = "config.json"
+
+
+def list_models(*, pretrained: bool = False) -> list[str]:
+    """The names that `create_model` knows; with `pretrained` only those whose weights ship."""
+    shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{_CONFIG}")}
+    return sorted(shipped if pretrained else shipped | set(_configs()))
+
+
+def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubModel:
+    """Build a model by its name, in eval mode with shipped weights where `pretrained`; overrides change its settings.
+
+    Overrides that change the weights' shapes cannot go together with `pretrained`.
+    """
+    from akorn.hub import load_weights, read_folder
+    from akorn.sudoku.config import from_settings, to_settings
+    from akorn.sudoku.model import build
+
+    name = name.replace("_", "-")
+    if name not in list_models(pretrained=pretrained):
+        known = ", ".join(list_models(pretrained=pretrained)) or "none"
+        kind = "shipped weights are called" if pretrained else "the models are"
+        raise AkornError(f"there is no {'pretrained ' * pretrained}model {name!r}; {kind}: {known}")
+    folder = WEIGHTS / name
+    stored = read_folder(folder) if (folder / _CONFIG).is_file() else None
+    settings = stored.settings if stored is not None else to_settings(_configs()[name])
+    unknown = [option for option in overrides if option not in settings or option == "architecture"]
+    if unknown:
+        options = ", ".join(key for key in settings if key != "architecture")
+        raise AkornError(f"model {name!r} has no setting {unknown[0]!r}; its settings are: {options}")
+    model = build(from_settings({**settings, **overrides}))
+    if pretrained and stored is not None:
+        load_weights(model, stored.weights, folder)
+        model.eval()
+    return model
+
+
+def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
+    """A model with its weights, in eval mode: shipped (by name), from a folder, or from the hub (`user/name`)."""
+    from akorn.hub import load_weights, read_folder
+    from akorn.sudoku.config import from_settings
+    from akorn.sudoku.model import build
+
+    folder = _find(name_or_folder, hub)
+    stored = read_folder(folder)
+    if stored.task != "sudoku":
+        raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
+    try:
+        model = build(from_settings(stored.settings))
+    except AkornError as error:
+        raise AkornError(f"{folder / _CONFIG}: {error}") from error
+    load_weights(model, stored.weights, folder)
+    return model.eval()
+
+
+def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
+    """The folder that is meant: an existing one, shipped weights, or one fetched from the hub."""
+    folder = Path(name_or_folder)
+    if folder.is_dir():
+        return folder
+    text = str(name_or_folder)
+    name = text.replace("_", "-")
+    if name in list_models(pretrained=True):
+        return WEIGHTS / name
+    if not hub and (isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~"))):
+        shipped = ", ".join(list_models(pretrained=True)) or "none"
+        raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights (which are: {shipped})")
+    return _download(text, hub)
+
+
+def _download(repo: str, hub: dict[str, Any]) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    from akorn.hub import CARD, CONFIG, WEIGHTS
+
+    try:
+        return Path(snapshot_download(repo, allow_patterns=[WEIGHTS, CONFIG, CARD], **hub))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise AkornError(f"{repo}: no such folder, and the hub gave no model of that name ({reason})") from error
+
+
+def _configs() -> dict[str, ModelConfig]:
+    """The models that can be built without weights: those of the recipes, and of the weights made by them."""
+    from akorn.sudoku.recipes import RECIPES, sudoku_akorn, sudoku_best
+
+    models = {name.replace("_", "-"): recipe().model for name, recipe in RECIPES.items()}
+    return {**models, "sudoku": sudoku_best().model, "sudoku-paper": sudoku_akorn().model}

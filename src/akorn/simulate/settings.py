@@ -1,0 +1,175 @@
+"""What can be simulated: the presets and their options, checked before anything is computed. No torch here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from akorn.errors import AkornError
+
+KERNELS = ("gaussian", "random")
+NETWORKS = ("all", "ring", "small-world", "random")
+DISTRIBUTIONS = ("lorentzian", "gaussian")
+DTYPES = ("float32", "float64")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise AkornError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise AkornError(f"{name} must be at least {least}, got {value}")
+
+
+def _number(
+    name: str, value: object, *, above: float | None = None, least: float | None = None, most: float | None = None
+) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise AkornError(f"{name} must be a finite number, got {value!r}")
+    if above is not None and value <= above:
+        raise AkornError(f"{name} must be above {above}, got {value}")
+    if least is not None and value < least:
+        raise AkornError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise AkornError(f"{name} must be at most {most}, got {value}")
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise AkornError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every preset has."""
+
+    steps: int
+    """Number of steps T."""
+    gamma: float
+    """Step size γ."""
+    seed: int = 0
+    """Of everything random."""
+    frames: int = 100
+    """At most so many states are kept for the animation, evenly in time, beside the first."""
+    device: str = "auto"
+    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
+    dtype: str = "float32"
+    """float32 or float64."""
+
+    def __post_init__(self) -> None:
+        _whole("steps", self.steps, 1)
+        _number("gamma", self.gamma, above=0)
+        _whole("seed", self.seed, 0)
+        _whole("frames", self.frames, 1)
+        _one_of("dtype", self.dtype, DTYPES)
+
+    def frame_steps(self) -> list[int]:
+        """The steps whose states are kept: 0 and `steps` among them."""
+        count = min(self.frames, self.steps)
+        return sorted({round(i * self.steps / count) for i in range(count + 1)})
+
+
+@dataclass(frozen=True)
+class Lattice(Common):
+    """size × size oscillators on a torus, coupled by one kernel; c = 1 around the silhouette of a fish, 0 inside."""
+
+    kernel: str = "gaussian"
+    """gaussian: J = kernel ⊗ I, symmetric. random: a full N×N block of random numbers at each offset."""
+    size: int = 64
+    """Oscillators a side."""
+    n: int = 4
+    """Rotating dimensions N."""
+    kernel_size: int = 9
+    """Width of the kernel in oscillators, odd."""
+    kernel_width: float = 0.7
+    """Standard deviation of the Gaussian, or of the blur of the random kernel (0: none), in oscillators."""
+    strength: float = 2.0
+    """Size of J: the largest eigenvalue of its symmetric part, which for the Gaussian kernel is its sum."""
+    omega: float = 0.0
+    """Natural frequency, shared by all: a rotation in a plane at right angles to c, so that Ωc = 0 (N > 2)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("kernel", self.kernel, KERNELS)
+        _whole("size", self.size, 8)
+        _whole("n", self.n, 2)
+        _whole("kernel_size", self.kernel_size, 1)
+        if self.kernel_size % 2 == 0:
+            raise AkornError(f"kernel_size must be odd, got {self.kernel_size}")
+        if self.kernel_size // 2 > self.size:
+            raise AkornError(f"a kernel of {self.kernel_size} does not fit on a torus of {self.size} a side")
+        _number("kernel_width", self.kernel_width, least=0)
+        if self.kernel == "gaussian" and self.kernel_width == 0:
+            raise AkornError("kernel_width of a Gaussian must be above 0, got 0")
+        _number("strength", self.strength)
+        _number("omega", self.omega)
+
+
+@dataclass(frozen=True)
+class Classic(Common):
+    """The classical Kuramoto model, N = 2: θ̇ᵢ = ωᵢ + K/⟨k⟩ Σⱼ Aᵢⱼ sin(θⱼ − θᵢ), swept over K."""
+
+    oscillators: int = 1000
+    """How many."""
+    network: str = "all"
+    """A: all (everyone with everyone), ring, small-world (Watts and Strogatz), random (Erdős and Rényi)."""
+    degree: int = 10
+    """Mean number of neighbours ⟨k⟩, on all networks but `all`; even on a ring and a small world."""
+    rewiring: float = 0.1
+    """Small world: the share of edges whose end is moved to a random place."""
+    frequencies: str = "lorentzian"
+    """How the ωᵢ are spread, at evenly spaced quantiles: lorentzian or gaussian."""
+    spread: float = 1.0
+    """Half width of the Lorentzian, standard deviation of the Gaussian."""
+    k_min: float = 0.0
+    """Smallest coupling strength K."""
+    k_max: float = 4.0
+    """Largest coupling strength K."""
+    k_count: int = 41
+    """Number of coupling strengths."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _whole("oscillators", self.oscillators, 3)
+        _one_of("network", self.network, NETWORKS)
+        _one_of("frequencies", self.frequencies, DISTRIBUTIONS)
+        _number("spread", self.spread, above=0)
+        _number("k_min", self.k_min)
+        _number("k_max", self.k_max)
+        _whole("k_count", self.k_count, 1)
+        if self.k_max < self.k_min:
+            raise AkornError(f"k_max must not be below k_min, got {self.k_max} and {self.k_min}")
+        if self.network == "all":
+            return
+        _whole("degree", self.degree, 1)
+        if self.degree >= self.oscillators:
+            raise AkornError(f"degree must be below the number of oscillators, {self.oscillators}; got {self.degree}")
+        if self.network in ("ring", "small-world") and self.degree % 2:
+            raise AkornError(f"degree must be even on the network {self.network!r}, got {self.degree}")
+        _number("rewiring", self.rewiring, least=0, most=1)
+
+
+PRESETS: dict[str, Lattice | Classic] = {
+    "fish": Lattice(steps=200, gamma=0.1, kernel="gaussian", kernel_width=0.7, strength=2.0, omega=1.0),
+    "waves": Lattice(steps=200, gamma=0.2, kernel="random", kernel_width=1.0, strength=1.5, omega=0.0),
+    "classic": Classic(steps=2000, gamma=0.05),
+}
+"""The named presets."""
+
+
+def settings_of(preset: str, **options: Any) -> Lattice | Classic:
+    """The settings of a preset with some options changed; None means unchanged."""
+    if preset not in PRESETS:
+        raise AkornError(f"unknown preset {preset!r}; known are: {', '.join(PRESETS)}")
+    base = PRESETS[preset]
+    known = [field.name for field in fields(base) if field.name != "kernel"]  # the kernel is what makes the preset
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known)}"
+            raise AkornError(f"the preset {preset!r} has no option {name!r}; {hint}")
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(base, Lattice) and given.get("n") == 2 and "omega" not in given:
+        given["omega"] = 0.0  # in the plane no rotation leaves c where it is
+    return replace(base, **given)

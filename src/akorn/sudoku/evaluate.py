@@ -1,0 +1,238 @@
+"""Board accuracy: at any T, by number of givens, with the energy vote and the votes it is compared with.
+
+A board counts as solved when all its blanks are right. Scores are in percent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from akorn.sudoku import processes, voting
+from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.noise import board_keys, start_noise
+from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
+
+VoteName = Literal["sum", "last", "majority", "average", "first"]
+"""Which start's answer counts: the one with the lowest energy, summed over the steps or before the last step; the
+most frequent digit of each square; the digit of the highest mean probability; the first start's."""
+
+Floats = NDArray[np.float32]
+_COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU, some 20 s, is worth it
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Every start of every board."""
+
+    last: Floats | None  # [B, K] energy before the last step
+    sum: Floats | None  # [B, K] energy summed over the steps
+    correct: NDArray[np.bool_]  # [B, K]
+
+    def energy(self, vote: Literal["sum", "last"] = "sum") -> Floats:
+        """The energy that a vote uses."""
+        values = self.sum if vote == "sum" else self.last
+        if values is None:
+            raise ValueError("the model has no energy")
+        return values
+
+    def auroc(self, vote: Literal["sum", "last"] = "sum") -> float:
+        """How well low energy tells right answers from wrong ones."""
+        return auroc(-self.energy(vote).ravel(), self.correct.ravel())
+
+    def accuracy_against_votes(self, votes: Sequence[int], vote: Literal["sum", "last"] = "sum") -> dict[int, float]:
+        """Board accuracy of the energy vote among the first k starts, for each k."""
+        energy = self.energy(vote)
+        energy = np.where(np.isfinite(energy), energy, np.inf)
+        rows = np.arange(len(energy))
+        most = energy.shape[1]
+        if wrong := [k for k in votes if not 1 <= k <= most]:
+            raise ValueError(f"votes must lie between 1 and {most}, got {wrong[0]}")
+        return {k: 100.0 * float(self.correct[rows, energy[:, :k].argmin(1)].mean()) for k in votes}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found; accuracies in percent."""
+
+    board_accuracy: float
+    """With the vote asked for."""
+    vote: VoteName
+    accuracies: dict[str, float]
+    """By vote; "single" is the mean over all starts, without any vote."""
+    by_givens: dict[int, tuple[float, int]]
+    """Number of givens → accuracy with the vote asked for, and how many boards have so many."""
+    answers: NDArray[np.uint8]
+    """[B, 81], with the vote asked for."""
+    solved: NDArray[np.bool_]
+    """[B]"""
+    energy: Floats | None
+    """[B]: the value the vote used, where it was an energy vote."""
+    samples: Samples | None
+    steps: int
+    votes: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The scores as JSON values."""
+        return {
+            "board_accuracy": self.board_accuracy,
+            "vote": self.vote,
+            "accuracies": self.accuracies,
+            "by_givens": {str(k): {"accuracy": a, "boards": n} for k, (a, n) in self.by_givens.items()},
+            "boards": len(self.answers),
+            "steps": self.steps,
+            "votes": self.votes,
+            "seconds": self.seconds,
+        }
+
+
+def evaluate(
+    model: SudokuNet,
+    puzzles: ArrayLike,
+    solutions: ArrayLike,
+    *,
+    steps: int | None = None,
+    votes: int = 1,
+    vote: VoteName | None = None,
+    seed: int = 0,
+    chunk: int | None = None,
+    precision: Precision = "auto",
+    energy: EnergyName = "paper",
+    samples: bool = False,
+    compile: bool | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
+
+    vote: by default "sum", or "average" for a model without energies. compile: by default on CUDA where it pays off.
+    Several processes (accelerate launch) share the work and all return the same.
+    """
+    puzzle, truth = _boards(puzzles), _boards(solutions)
+    if puzzle.shape != truth.shape:
+        raise ValueError(f"puzzles and solutions must have one shape, got {puzzle.shape} and {truth.shape}")
+    steps = model.config.steps if steps is None else steps
+    vote = vote if vote is not None else "sum" if model.has_energy else "average"
+    if vote not in get_args(VoteName):
+        raise ValueError(f"vote is {vote!r}, expected one of {', '.join(get_args(VoteName))}")
+    if vote in ("sum", "last") and not model.has_energy:
+        raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use majority or average")
+    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples)
+    if compile is None:
+        compile = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
+    if compile and not model.compiled:
+        model.compile_step(dynamic=False)  # chunks have one shape
+
+    began = time.monotonic()
+    was_training = model.training
+    model.eval()
+    try:
+        with _progress(f"{len(puzzle)} boards × {votes}, T = {steps}", progress) as report:
+            tally = voting.run(model, torch.from_numpy(puzzle), config, torch.from_numpy(truth), report)
+    finally:
+        model.train(was_training)
+    answers = _answers(tally, puzzle)
+    solved = {name: (answer == truth).all(1) for name, answer in answers.items()}
+    assert tally.right is not None  # the solutions are known
+    accuracies = {"single": 100.0 * float(tally.right.sum()) / (len(puzzle) * votes)}
+    accuracies |= {name: 100.0 * float(right.mean()) for name, right in solved.items()}
+    best = tally.best.get(vote)
+    return Evaluation(
+        accuracies[vote],
+        vote,
+        accuracies,
+        _by_givens(puzzle, solved[vote]),
+        answers[vote],
+        solved[vote],
+        best.value.cpu().numpy() if best is not None and vote != "first" else None,
+        _samples(tally) if samples else None,
+        steps,
+        votes,
+        time.monotonic() - began,
+    )
+
+
+def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
+    """The chance that a positive has a higher score than a negative, ties counted half; NaN where a kind is missing.
+
+    Equals the area under the ROC curve: (R − P(P + 1)/2) / (P · N), with R the sum of the positives' ranks.
+    """
+    values, labels = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(positive, dtype=bool).ravel()
+    if values.shape != labels.shape:
+        raise ValueError(f"one label a score, got {values.size} scores and {labels.size} labels")
+    count, rest = int(labels.sum()), int((~labels).sum())
+    if not count or not rest:
+        return float("nan")
+    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]  # equal values share their mean rank, from 1
+    return float((ranks[labels].sum() - count * (count + 1) / 2) / (count * rest))
+
+
+@torch.no_grad()
+def energy_over_steps(
+    model: SudokuNet, puzzles: ArrayLike, steps: int, *, seed: int = 0, energy: EnergyName = "paper"
+) -> Floats:
+    """[T, B]: the energy before each step, one start a board, all boards at once."""
+    puzzle = torch.from_numpy(_boards(puzzles)).to(model.embedding.weight.device)
+    x0 = None
+    if model.random_start:
+        first = torch.zeros(len(puzzle), dtype=torch.int64, device=puzzle.device)
+        x0 = start_noise(board_keys(puzzle), first, seed, (81, model.config.channels))
+    energies = model.evolve(puzzle, steps, x0=x0, energy=ENERGIES[energy]).energies
+    if energies is None:
+        raise ValueError(f"{type(model).__name__} has no energy")
+    return energies.cpu().numpy()
+
+
+def _boards(boards: ArrayLike) -> NDArray[np.uint8]:
+    array = np.asarray(boards)
+    if array.ndim != 2 or array.shape[1] != 81 or array.dtype.kind not in "iu" or not len(array):
+        raise ValueError(f"boards are whole numbers [B, 81], got {array.dtype} {list(array.shape)}")
+    return np.ascontiguousarray(array, dtype=np.uint8)
+
+
+def _answers(tally: Tally, puzzle: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+    """[B, 81] by vote, with the givens kept."""
+    answers = {name: best.answer.cpu().numpy() for name, best in tally.best.items() if "-" not in name}
+    for name, squares in (("majority", tally.counts), ("average", tally.chances)):
+        if squares is not None:
+            digits = (squares.argmax(-1) + 1).cpu().numpy().astype(np.uint8)
+            answers[name] = np.where(puzzle > 0, puzzle, digits)
+    return answers
+
+
+def _by_givens(puzzle: NDArray[np.uint8], solved: NDArray[np.bool_]) -> dict[int, tuple[float, int]]:
+    givens = (puzzle > 0).sum(1)
+    groups = ((int(k), solved[givens == k]) for k in np.unique(givens))
+    return {k: (100.0 * float(group.mean()), len(group)) for k, group in groups}
+
+
+def _samples(tally: Tally) -> Samples:
+    def array(values: Tensor | None) -> Floats | None:
+        return None if values is None else values.cpu().numpy()
+
+    assert tally.correct is not None  # samples were asked for
+    return Samples(array(tally.last), array(tally.total), tally.correct.cpu().numpy())
+
+
+@contextmanager
+def _progress(text: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr, in the main process."""
+    if not wanted or not processes.is_main():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        row = bar.add_task(text, total=None)
+        yield lambda done, total: bar.update(row, completed=done, total=total)

@@ -1,0 +1,126 @@
+"""Plots of an evaluation: energy over steps, energy of right and wrong answers, accuracy against T and against K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from numpy.typing import ArrayLike, NDArray
+
+from akorn.errors import AkornError
+from akorn.sudoku.evaluate import auroc
+from akorn.sudoku.files import replacing
+
+_RIGHT, _WRONG = "#2a78b5", "#d1603d"
+_COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
+
+
+def plot_energy_over_steps(
+    curves: Mapping[str, ArrayLike], out: str | Path, *, trained_steps: int | None = None
+) -> Path:
+    """Mean energy of each set of boards over the steps, with the band that holds the middle half of the boards.
+
+    curves: energies [T, B] by label. trained_steps: the T of training, marked by a dotted line.
+    """
+    figure, axes = _figure(len(curves), "energy")
+    for axis, colour, (label, values) in zip(axes, _cycle(len(curves)), curves.items(), strict=True):
+        energies = np.asarray(values, dtype=np.float64)
+        if energies.ndim != 2 or not energies.size:
+            raise ValueError(f"energies are [T, B], those of {label!r} have shape {list(energies.shape)}")
+        steps = np.arange(1, len(energies) + 1)
+        low, high = np.quantile(energies, (0.25, 0.75), axis=1)
+        axis.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+        axis.plot(steps, energies.mean(1), color=colour, linewidth=1.5)
+        if trained_steps is not None and trained_steps <= len(energies):
+            axis.axvline(trained_steps, color="0.4", linestyle=":", linewidth=1.2)
+            axis.annotate(
+                "trained T", (trained_steps, 1), (3, -10), xycoords=("data", "axes fraction"),
+                textcoords="offset points", fontsize=8, color="0.4",
+            )  # fmt: skip
+        axis.set(title=f"{label} ({energies.shape[1]:,} boards)", xlabel="step", xlim=(1, max(2, len(energies))))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return _save(figure, out)
+
+
+def plot_energy_histogram(
+    sets: Mapping[str, tuple[ArrayLike, ArrayLike]], out: str | Path, *, bins: int = 60, name: str = "energy"
+) -> Path:
+    """Histograms of the energies of right and of wrong answers, with the AUROC of low energy in the title.
+
+    sets: (energies, correct) by label, of one shape each.
+    """
+    figure, axes = _figure(len(sets), "answers")
+    for axis, (label, (energies, correct)) in zip(axes, sets.items(), strict=True):
+        values = np.asarray(energies, dtype=np.float64).ravel()
+        right = np.asarray(correct, dtype=bool).ravel()
+        finite = np.isfinite(values)
+        values, right = values[finite], right[finite]
+        if not values.size:
+            raise ValueError(f"{label!r} has no finite energy to plot")
+        edges = np.histogram_bin_edges(values, bins)
+        for chosen, colour, word in ((right, _RIGHT, "right"), (~right, _WRONG, "wrong")):
+            text = f"{word} ({int(chosen.sum()):,})"
+            axis.hist(values[chosen], edges.tolist(), color=colour, alpha=0.6, label=text)
+        score = auroc(-values, right)
+        measured = "AUROC –: one kind only" if np.isnan(score) else f"AUROC {score:.3f}"
+        axis.set(title=f"{label}: {measured}", xlabel=name)
+        axis.legend(frameon=False)
+    return _save(figure, out)
+
+
+def plot_accuracy(
+    curves: Mapping[str, Mapping[int, float]], out: str | Path, *, against: str = "steps T", log: bool = True
+) -> Path:
+    """Board accuracy in percent against a whole number, such as the steps T or the votes K.
+
+    curves: accuracy by number, by label.
+    """
+    figure, (axis,) = _figure(1, "board accuracy (%)", width=6.0)
+    numbers: set[int] = set()
+    if not curves or not all(curves.values()):
+        raise ValueError("there is no accuracy to plot")
+    for colour, (label, points) in zip(_cycle(len(curves)), curves.items(), strict=True):
+        places = sorted(points)
+        numbers |= set(places)
+        axis.plot(places, [points[p] for p in places], color=colour, marker="o", markersize=4, label=label)
+    axis.set(xlabel=against, ylim=(-3, 103))
+    if log:
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+    if len(numbers) <= 12:
+        axis.set_xticks(sorted(numbers))
+        axis.set_xticks([], minor=True)
+    axis.legend(frameon=False, loc="best")
+    return _save(figure, out)
+
+
+def _figure(count: int, ylabel: str, width: float = 4.6) -> tuple[Figure, list[Axes]]:
+    if count < 1:
+        raise ValueError("there is nothing to plot")
+    figure = Figure(figsize=(width * count, 3.8), layout="constrained")
+    grid: NDArray[np.object_] = figure.subplots(1, count, squeeze=False)
+    axes: list[Axes] = list(grid[0])
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(ylabel)
+    return figure, axes
+
+
+def _cycle(count: int) -> list[str]:
+    return [_COLOURS[i % len(_COLOURS)] for i in range(count)]
+
+
+def _save(figure: Figure, out: str | Path) -> Path:
+    path = Path(out)
+    kind = path.suffix.lstrip(".").lower()
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        raise AkornError(f"cannot write {path}: a plot ends in .png, .svg or .pdf")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150)
+    return path

@@ -1,0 +1,77 @@
+"""Which device to use, and what several processes of one evaluation exchange."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from akorn.errors import AkornError
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device of that name; "auto" is this process's GPU, an Apple GPU, or the CPU."""
+    kind = name.partition(":")[0]
+    if name == "auto":
+        if torch.cuda.is_available():
+            kind, name = "cuda", f"cuda:{_local_rank()}"
+        else:
+            kind = name = "mps" if torch.backends.mps.is_available() else "cpu"
+    elif name == "cuda" and torch.cuda.is_available():
+        name = f"cuda:{_local_rank()}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise AkornError(f"device is {name!r}, expected auto, cpu, cuda, cuda:NUMBER or mps") from None
+    missing = (kind == "cuda" and (device.index or 0) >= torch.cuda.device_count()) or (
+        kind == "mps" and not torch.backends.mps.is_available()
+    )
+    if missing:
+        raise AkornError(f"device is {name!r}, but torch finds no such device; use auto or cpu")
+    return device
+
+
+def place(device: torch.device) -> tuple[int, int]:
+    """The number of this process and how many there are; joins the others where a launcher started several."""
+    if not dist.is_available():
+        return 0, 1
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+            return 0, 1
+        from accelerate import PartialState  # type: ignore[import-untyped]
+
+        PartialState(cpu=device.type == "cpu")
+    return dist.get_rank(), dist.get_world_size()
+
+
+def gather(values: Tensor) -> list[Tensor]:
+    """The tensor of every process, in their order, in every process."""
+    if not _several():
+        return [values]
+    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, values.contiguous())
+    return parts
+
+
+def add_up(values: Tensor) -> Tensor:
+    """The sum over all processes."""
+    if not _several():
+        return values
+    total = values.clone()
+    dist.all_reduce(total)
+    return total
+
+
+def is_main() -> bool:
+    """Whether this process is the one that talks."""
+    return not _several() or dist.get_rank() == 0
+
+
+def _several() -> bool:
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _local_rank() -> int:
+    return int(os.environ.get("LOCAL_RANK", "0"))

@@ -1,0 +1,154 @@
+"""Sudoku as a task of the training engine: cross-entropy on all 81 squares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from akorn.engine.task import Batch, Task
+from akorn.errors import AkornError
+from akorn.sudoku.config import check, to_settings
+from akorn.sudoku.data import SudokuData, load
+from akorn.sudoku.evaluate import evaluate
+from akorn.sudoku.model import SudokuNet, build
+from akorn.sudoku.recipes import SudokuRecipe
+from akorn.sudoku.symmetry import Symmetries
+from akorn.sudoku.voting import Precision
+
+
+class TrainingBoards:
+    """The training set: boards on the device, revealed and turned anew each time they are asked for."""
+
+    def __init__(self, data: SudokuData, symmetries: bool, reveal: tuple[int, int] | None) -> None:
+        self.data, self.reveal = data, reveal
+        self.symmetries = Symmetries() if symmetries else None
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
+        """Puzzle and solution, int64 [B, 81] each."""
+        puzzle, solution = self.data.batch(indices)
+        if self.reveal is not None:
+            puzzle = reveal(puzzle, solution, self.reveal, generator)
+        if self.symmetries is not None:
+            puzzle, solution = self.symmetries(puzzle, solution, generator)
+        return puzzle, solution
+
+
+def reveal(puzzle: Tensor, solution: Tensor, givens: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Fill blanks at random with digits of the solution, up to a number of givens drawn from the range; [B, 81].
+
+    A board that has as many already is left as it is.
+    """
+    low, high = givens
+    wanted = torch.randint(low, high + 1, (len(puzzle), 1), generator=generator, device=puzzle.device)
+    # Givens rank first, then the blanks in random order: what ranks below `wanted` is shown.
+    score = torch.rand(puzzle.shape, generator=generator, device=puzzle.device) - 2.0 * (puzzle > 0)
+    rank = score.argsort(1).argsort(1)
+    return torch.where((rank < wanted) | (puzzle > 0), solution, 0)
+
+
+class SudokuTask(Task):
+    """A recipe, for `akorn.engine.train`."""
+
+    def __init__(self, recipe: SudokuRecipe) -> None:
+        _check(recipe)
+        self.name = recipe.name
+        self.recipe = recipe
+        self._data: SudokuData | None = None
+        self._valid: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Model, data and range of T as JSON values."""
+        data = asdict(self.recipe.data)
+        del data["workers"]  # changes nothing about the boards
+        path = self.recipe.data.path
+        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        steps = self.recipe.steps
+        return {"model": to_settings(self.recipe.model), "data": data, "steps": list(steps) if steps else None}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the boards."""
+        return self._boards(torch.device("cpu")).fingerprint()
+
+    def build_model(self) -> nn.Module:
+        """The recipe's model."""
+        return build(self.recipe.model)
+
+    def build_data(self, device: torch.device) -> TrainingBoards:
+        """The training set on the device."""
+        options = self.recipe.data
+        return TrainingBoards(self._boards(device), options.symmetries, options.reveal)
+
+    def loss(self, model: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean cross-entropy over all squares; the share of blanks that are right as a curve."""
+        puzzle, solution = batch
+        steps = None
+        if self.recipe.steps is not None:
+            # From torch's global CPU generator: the loop would have to wait for a draw on the GPU.
+            low, high = self.recipe.steps
+            steps = int(torch.randint(low, high + 1, ()))
+        logits: Tensor = model(puzzle, steps, generator)
+        loss = F.cross_entropy(logits.flatten(0, 1), solution.flatten() - 1)
+        with torch.no_grad():
+            blank = puzzle == 0
+            right = (logits.argmax(-1) + 1 == solution) & blank
+            share = right.sum() / blank.sum().clamp_min(1)
+        return loss, {"blank_accuracy": share}
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Board accuracy on the validation boards."""
+        assert isinstance(model, SudokuNet)
+        options = self.recipe.valid
+        puzzles, solutions = self._validation()
+        trained = self.recipe.train.precision
+        precision: Precision = "float32" if trained == "fp16" else trained
+        found = evaluate(model, puzzles, solutions, steps=options.steps, precision=precision, compile=False)
+        return {"board_accuracy": found.board_accuracy}
+
+    def compile(self, model: nn.Module) -> None:
+        """Compile one step, not the loop: as fast, and much sooner ready."""
+        assert isinstance(model, SudokuNet)
+        model.compile_step(dynamic=False)
+
+    def _boards(self, device: torch.device) -> SudokuData:
+        if self._data is None:
+            options = self.recipe.data
+            boards = load(
+                options.path,
+                count=options.count,
+                givens=options.givens,
+                seed=options.seed,
+                workers=options.workers,
+            )
+            self._data = SudokuData(*boards, device=device)
+        return self._data
+
+    def _validation(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        if self._valid is None:
+            options, data = self.recipe.valid, self.recipe.data
+            if options.path is None:
+                # The generator's seeds are unrelated: these are other boards than those trained on.
+                self._valid = load(None, count=options.count, givens=data.givens, seed=data.seed + 1_000_003)
+            else:
+                puzzles, solutions = load(options.path)
+                chosen = np.linspace(0, len(puzzles) - 1, min(options.count, len(puzzles))).round().astype(int)
+                self._valid = puzzles[chosen], solutions[chosen]
+        return self._valid
+
+
+def _check(recipe: SudokuRecipe) -> None:
+    check(recipe.model)
+    for name, pair, least, most in (("steps", recipe.steps, 1, 10_000), ("reveal", recipe.data.reveal, 0, 81)):
+        if pair is not None and not least <= pair[0] <= pair[1] <= most:
+            raise AkornError(f"{name} is {pair}, expected two numbers from {least} to {most}, the lower first")
+    if recipe.valid.count < 1:
+        raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")

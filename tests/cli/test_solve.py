@@ -1,0 +1,122 @@
+"""`akorn solve` as a person meets it, with a tiny model that knows nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from akorn.sudoku import SudokuConfig, SudokuModel
+from akorn.sudoku.board import parse_board
+from akorn.sudoku.examples import EASY
+from akorn.sudoku.generate import solve_exact
+
+from .conftest import Akorn, assert_refused
+
+SOLVED = "".join(map(str, solve_exact(parse_board(EASY))))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("tiny")
+    SudokuModel(SudokuConfig(channels=16, heads=2)).save_pretrained(folder)
+    return folder
+
+
+def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
+    result = akorn("solve", SOLVED, "--model", model, "--steps", 2, "--votes", 1)
+    assert result.returncode == 0, result.stderr
+    assert "energy" in result.stdout
+    assert "valid" in result.stdout
+    assert result.stdout.count("[") == 81  # without colour, givens stand in brackets
+    assert result.stderr == ""
+
+
+def test_json_is_a_line_a_board(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+    boards = tmp_path / "boards.csv"
+    boards.write_text(f"{EASY},{SOLVED}\n{SOLVED},{SOLVED}\n{SOLVED}\n")
+    result = akorn("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json", "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+    first, second, third = map(json.loads, result.stdout.splitlines())
+    assert first["puzzle"] == EASY
+    assert len(first["solution"]) == 81
+    assert first["correct"] is (first["solution"] == SOLVED)
+    assert first["valid"] is (first["solution"] == SOLVED)
+    assert isinstance(first["energy"], float)
+    assert second["valid"]
+    assert second["correct"]
+    assert "correct" not in third  # the file does not know
+    assert "board accuracy" in result.stderr
+    assert result.stdout == akorn("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json").stdout
+
+
+def test_the_board_accuracy_follows_on_stderr(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "boards.csv").write_text(f"{SOLVED},{SOLVED}\n" * 3)
+    result = akorn("solve", "boards.csv", "--model", model, "--steps", 1)
+    assert "board accuracy: 100.00 % (3 of 3)" in result.stderr
+
+
+def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
+    twice = "55" + "0" * 79
+    lines = [SOLVED, "123", twice, SOLVED[:80] + "x", SOLVED]
+    result = akorn("solve", "-", "--model", model, "--steps", 1, "--json", stdin="\n".join(lines) + "\n")
+    assert result.returncode == 2
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [("error" in answer) for answer in answers] == [False, True, True, True, False]
+    assert "81" in answers[1]["error"]
+    assert "3" in answers[1]["error"]
+    assert "5" in answers[2]["error"]
+    assert "row 1" in answers[2]["error"]
+    assert "x" in answers[3]["error"]
+    assert answers[1]["puzzle"] == "123"
+    told = [line for line in result.stderr.splitlines() if line.startswith("akorn: line")]
+    assert [line.split(":")[1].strip() for line in told] == ["line 2", "line 3", "line 4"]
+
+
+def test_no_solution_found_says_so(akorn: Akorn, model: Path) -> None:
+    result = akorn("solve", EASY, "--model", model, "--steps", 1)
+    assert result.returncode == 0
+    assert "no solution found; the best attempt has" in result.stderr
+    assert "times in" in result.stderr or "twice in" in result.stderr
+    assert len(result.stderr) < 400  # a few clashes, then their number
+
+
+def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+    result = akorn("solve", "--model", model, "--steps", 3, "--watch", "--gif", "settling.gif")
+    assert result.returncode == 0, result.stderr
+    assert "energy" in result.stdout
+    with Image.open(tmp_path / "settling.gif") as picture:
+        assert picture.n_frames >= 3
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["123"], ["81", "3"]),
+        (["nothing.csv"], ["nothing.csv", "no such file"]),
+        ([SOLVED, "--steps", "0"], ["--steps", "at least 1"]),
+        ([SOLVED, "--votes", "none"], ["--votes", "none"]),
+        ([SOLVED, "--model", "nobody"], ["nobody"]),
+        ([SOLVED, "--gif", "picture.png"], [".gif"]),
+        ([SOLVED, "--gif", "nowhere/picture.gif"], ["nowhere"]),
+        ([SOLVED, "--device", "abacus"], ["abacus"]),
+    ],
+)
+def test_mistakes(akorn_here: Akorn, model: Path, words: list[str], parts: list[str]) -> None:
+    given = words if "--model" in words else [*words, "--model", str(model)]
+    assert_refused(akorn_here("solve", *given), *parts)
+
+
+def test_an_empty_file_and_a_damaged_model(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("\n\n")
+    assert_refused(akorn_here("solve", "empty.csv", "--model", model), "empty.csv", "no board")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in model.iterdir():
+        content = bytearray(file.read_bytes())
+        if file.suffix == ".safetensors":
+            content[-1] ^= 1
+        (broken / file.name).write_bytes(content)
+    assert_refused(akorn_here("solve", SOLVED, "--model", broken), "damaged")

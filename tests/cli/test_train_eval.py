@@ -1,0 +1,78 @@
+"""Train, evaluate, list, make data and render results: the whole way of a number, tiny."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Akorn, assert_refused
+
+TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--train.steps", 3, "--device", "cpu"]
+
+
+def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
+    made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
+    assert made.returncode == 0, made.stderr
+    assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
+    assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv is there already")
+
+    words = ["train", "sudoku_akorn", *TINY, "--seed", 5, "--results", "results"]
+    words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
+    trained = akorn(*words, "--json")
+    assert trained.returncode == 0, trained.stderr
+    model = json.loads(trained.stdout)["model"]
+    assert model == "runs/sudoku_akorn-seed5/model"
+    assert_refused(akorn(*words), "holds a run already")
+
+    scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
+                   "--results", "results", "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
+    assert scored.returncode == 0, scored.stderr
+    assert 0 <= json.loads(scored.stdout)["board_accuracy"] <= 100
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {
+        "energy.png",
+        "histogram.png",
+        "steps.png",
+        "votes.png",
+    }
+    (record,) = (tmp_path / "results").glob("eval-*.json")
+    kept = json.loads(record.read_text())
+    assert (kept["name"], kept["seed"], kept["config"]["data"]) == ("sudoku_akorn", 5, "test")
+    assert str(tmp_path) not in record.read_text()
+
+    rendered = akorn("results")
+    assert rendered.returncode == 0, rendered.stderr
+    page = (tmp_path / "RESULTS.md").read_text()
+    assert "51.7 ± 3.3" in page  # the paper's
+    assert record.name in page  # a record in no table is listed all the same
+
+
+def test_lists(akorn_here: Akorn) -> None:
+    recipes = json.loads(akorn_here("recipes", "--json").stdout)
+    assert {"sudoku_akorn", "sudoku_itrsa", "sudoku_best"} <= recipes.keys()
+    models = json.loads(akorn_here("models", "--json").stdout)
+    assert {"sudoku", "sudoku-paper", "sudoku-akorn"} <= models.keys()
+    assert "sudoku_akorn" in akorn_here("recipes").stdout
+    assert "sudoku" in akorn_here("models").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["train"], ["needs a recipe", "sudoku_akorn"]),
+        (["train", "sudoku_magic"], ["unknown recipe 'sudoku_magic'", "sudoku_akorn"]),
+        (["train", "sudoku_akorn", "--model.colour", "red"], ["--model.colour"]),
+        (["train", "sudoku_akorn", "--model.heads", "7"], ["512 channels cannot be split into 7 heads"]),
+        (["train", "sudoku_akorn", "--data", "nothing.csv"], ["nothing.csv"]),
+        (["train", "sudoku_akorn", "--train.batch-size", "0"], ["batch_size is 0"]),
+        (["eval", "nobody"], ["nobody"]),
+        (["eval", "sudoku", "--against-steps", "3"], ["--plots"]),
+        (["eval", "sudoku", "--limit", "0"], ["--limit"]),
+        (["results", "--folder", "nowhere"], ["nowhere"]),
+        (["data", "make", "chess", "x"], ["chess"]),
+        (["data", "make", "sudoku"], ["DIR"]),
+        (["data", "make", "sudoku", "x", "--givens", "17"], ["17", "22"]),
+    ],
+)
+def test_mistakes(akorn_here: Akorn, tmp_path: Path, words: list[str], parts: list[str]) -> None:
+    assert_refused(akorn_here(*words), *parts)
+    assert not any(tmp_path.iterdir())  # nothing was left behind

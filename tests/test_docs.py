@@ -1,0 +1,38 @@
+"""The code in README and docs runs, and what they link to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
+BLOCKS = [
+    pytest.param(page, text, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, text in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S))
+]
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in (block.values for block in BLOCKS)}), ids=lambda p: p.name)
+def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page, one after the other, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for where, text in (block.values for block in BLOCKS):
+        if where == page:
+            exec(compile(text, str(page), "exec"), names)
+
+
+def test_the_readme_has_a_layer_in_a_network() -> None:
+    code = "\n".join(text for page, text in (block.values for block in BLOCKS) if page.name == "README.md")
+    assert "KuramotoLayer(" in code
+    assert ".backward()" in code
+    assert "Solver.from_pretrained()" in code
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

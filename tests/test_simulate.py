@@ -1,0 +1,293 @@
+"""The simulator: what its pictures show is measured, its files can be read, and mistakes are named in time."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import akorn
+import akorn.simulate as sim
+from akorn import oscillators as osc
+from akorn import theory
+from akorn.cli.simulate import Options, run
+from akorn.errors import AkornError
+from akorn.nn import ConvCoupling, KuramotoLayer
+from akorn.simulate import lattice
+from akorn.simulate.files import write_animation
+from akorn.simulate.pictures import colours
+
+SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
+
+
+def test_fish_energy_falls_and_conditions_hold() -> None:
+    fish = sim.simulate("fish")
+    assert fish.report.holds
+    assert fish.frames.shape == (101, 64, 64, 4)
+    assert fish.energies.shape == fish.order.shape == (201,)
+    assert fish.energy_change.rises == 0
+    assert fish.energies[-1] < 5 * fish.energies[0] < 0
+    assert "never rose" in fish.describe()
+    white = fish.stimulus[..., 0] > 0
+    assert (fish.stimulus[white] == 1).all()
+    assert (fish.stimulus[~white] == 0).all()
+    # The white region is held; the fish still moves, turned by Ω.
+    assert fish.movement_white[-50:].mean() < 0.02 * fish.movement_black[-50:].mean()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waves_on_black_stillness_on_white(seed: int) -> None:
+    """Fig. osc_timeevo: aligned with c and almost constant where c = 1, waves where c = 0."""
+    waves = sim.simulate("waves", seed=seed)
+    assert waves.movement_black[100:].mean() > 0.01  # goes on moving
+    assert waves.movement_white[100:].mean() < 0.15 * waves.movement_black[100:].mean()
+    white = waves.stimulus[..., 0] > 0
+    last = waves.frames[-1]
+    assert (last[white].sum(-1) / 2).mean() > 0.95  # the cosine to c
+    # Waves: inside the fish neighbours agree, those half a wave away do not, so the region as a whole has no
+    # direction, though it started as noise.
+    centre = np.zeros_like(white)
+    centre[26:38, 16:36] = True
+    alike = (last * np.roll(last, 1, 1)).sum(-1)
+    across = (last * np.roll(last, 1, 0)).sum(-1)
+    assert max(alike[centre].mean(), across[centre].mean()) > 0.5
+    assert np.linalg.norm(last[centre].mean(0)) < 0.5
+    assert theory.SYMMETRIC in waves.report.failed
+
+
+def test_waves_move_because_the_kernel_is_not_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same random kernel made symmetric: the energy falls and the pattern comes to rest."""
+    drawn = lattice.random_kernel
+
+    def symmetric(*args: object) -> torch.Tensor:
+        kernel = drawn(*args)
+        return 0.5 * (kernel + kernel.transpose(0, 1).flip(2, 3))
+
+    free = sim.simulate("waves")
+    monkeypatch.setattr(lattice, "random_kernel", symmetric)
+    tied = sim.simulate("waves")
+    assert tied.report.holds
+    assert tied.energy_change.rises == 0
+    assert tied.movement_black[150:].mean() < 0.3 * free.movement_black[150:].mean()
+
+
+def test_strength_is_the_largest_eigenvalue() -> None:
+    """Of the symmetric part of J as a matrix; on a torus of 16, whose waves are among those of 64."""
+    kernel = lattice.random_kernel(2, 5, 0.5, 1.3, torch.Generator().manual_seed(0))
+    coupling = ConvCoupling(2, 5, periodic=True).double()
+    coupling.free_weight.data = kernel
+    with torch.no_grad():
+        j = coupling(torch.eye(512, dtype=torch.float64).reshape(512, 2, 16, 16)).flatten(1)
+    largest = float(torch.linalg.eigvalsh((j + j.mT) / 2)[-1])
+    assert 0.95 * 1.3 < largest <= 1.3 + 1e-9
+    gaussian = lattice.gaussian_kernel(3, 9, 1.0, 2.0)
+    assert lattice.growth_rate(gaussian) == pytest.approx(2.0)
+    assert lattice.growth_rate(lattice.gaussian_kernel(3, 9, 1.0, -2.0)) < 0.1
+    assert kernel.sum((2, 3)).abs().max() < 1e-12
+
+
+def test_is_the_layers_update() -> None:
+    """The whole run is `KuramotoLayer` from the same start; frames are its states, energies its energies."""
+    waves = sim.simulate("waves", dtype="float64", frames=4, omega=0.3, **SMALL)
+    assert waves.frame_steps.tolist() == [0, 3, 6, 9, 12]
+    coupling = ConvCoupling(4, 5, periodic=True).double()
+    coupling.free_weight.data = torch.from_numpy(waves.kernel)
+    omega = akorn.nn.NaturalFrequency.from_matrix(lattice.rotation(4, 0.3))
+    layer = KuramotoLayer(4, 4, coupling, omega=omega).double()
+    layer.gamma = torch.tensor(waves.settings.gamma, dtype=torch.float64)
+    x, c = (torch.from_numpy(a).movedim(-1, 0)[None] for a in (waves.frames[0], waves.stimulus))
+    with torch.no_grad():
+        run = layer.evolve(x, c, 12, energy=osc.energy, trajectory=True)
+    expected = run.trajectory[waves.frame_steps, 0].movedim(1, -1).numpy()
+    np.testing.assert_allclose(waves.frames, expected, atol=1e-12)
+    np.testing.assert_allclose(waves.energies[:-1], run.energies[:, 0].numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize("preset", ["fish", "waves"])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_other_dimensions(preset: str, n: int) -> None:
+    result = sim.simulate(preset, n=n, **SMALL)
+    np.testing.assert_allclose(np.linalg.norm(result.frames, axis=-1), 1, atol=1e-5)
+    assert result.report.holds is (preset == "fish")
+    assert colours(result.frames).shape == (*result.frames.shape[:-1], 3)
+
+
+def test_a_frequency_that_moves_c_is_reported() -> None:
+    assert sim.simulate("fish", n=2, omega=1.0, **SMALL).report.failed == (theory.KERNEL,)
+
+
+@pytest.mark.parametrize("preset", list(sim.PRESETS))
+def test_same_seed_same_arrays(preset: str) -> None:
+    options = SMALL if preset != "classic" else {"oscillators": 30, "steps": 20, "network": "small-world"}
+    first, again, other = (sim.simulate(preset, seed=seed, **options) for seed in (3, 3, 4))
+    for field in fields(first):
+        value = getattr(first, field.name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, getattr(again, field.name))
+    assert (first.frames != other.frames).any()
+
+
+def test_package_and_function_have_one_name() -> None:
+    for _ in range(2):
+        assert akorn.simulate("fish", **SMALL).preset == "fish"
+
+
+def test_similar_directions_have_similar_colours() -> None:
+    for n in (2, 3, 4):
+        x = torch.nn.functional.normalize(torch.randn(500, n, dtype=torch.float64), dim=1)
+        near = torch.nn.functional.normalize(x + 0.01 * torch.randn(500, n), dim=1)
+        difference = colours(x.numpy()).astype(int) - colours(near.numpy()).astype(int)
+        assert np.abs(difference).max() < 16
+        assert colours(x.numpy()).std() > 30
+    along = np.full((1, 4), 0.5)
+    assert colours(along).min() > 235
+    assert colours(-along).max() < 20
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": "bird"}, "unknown preset 'bird'; known are: fish, waves, classic"),
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
+        ({"n": 1}, "n must be at least 2, got 1"),
+        ({"kernel_size": 8}, "kernel_size must be odd, got 8"),
+        ({"kernel_size": 61, "size": 16}, "does not fit"),
+        ({"size": 4}, "size must be at least 8"),
+        ({"gamma": float("nan")}, "gamma must be a finite number, got nan"),
+        ({"gamma": 0.0}, "gamma must be above 0"),
+        ({"strength": float("inf")}, "strength must be a finite number"),
+        ({"kernel_width": 0.0}, "kernel_width of a Gaussian must be above 0"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"frames": 0}, "frames must be at least 1"),
+        ({"dtype": "int8"}, "dtype must be one of float32, float64; got 'int8'"),
+        ({"device": "abacus"}, "the device 'abacus' cannot be used"),
+        ({"network": "ring"}, "the preset 'fish' has no option 'network'; it has: steps"),
+        ({"step": 3}, "did you mean 'steps'"),
+        ({"preset": "classic", "n": 3}, "the preset 'classic' has no option 'n'"),
+        ({"preset": "classic", "network": "tree"}, "network must be one of all, ring, small-world, random"),
+        ({"preset": "classic", "frequencies": "cauchy"}, "frequencies must be one of lorentzian, gaussian"),
+        ({"preset": "classic", "oscillators": 2}, "oscillators must be at least 3"),
+        ({"preset": "classic", "k_min": 3.0, "k_max": 1.0}, "k_max must not be below k_min"),
+        ({"preset": "classic", "network": "ring", "degree": 3}, "degree must be even"),
+        ({"preset": "classic", "network": "ring", "degree": 2000}, "degree must be below"),
+        ({"preset": "classic", "network": "small-world", "rewiring": 1.5}, "rewiring must be at most 1"),
+        ({"preset": "classic", "spread": 0.0}, "spread must be above 0"),
+    ],
+)
+def test_mistakes_are_named(options: dict, message: str) -> None:
+    with pytest.raises(AkornError) as error:
+        sim.simulate(**options)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("fish.avi", "ends in .gif or .mp4, not in '.avi'"),
+        ("fish", "ends in .gif or .mp4"),
+        ("nowhere/fish.gif", "does not exist"),
+        ("folder.gif", "is a folder"),
+    ],
+)
+def test_bad_outputs_are_refused_before_the_work(
+    tmp_path: Path, out: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder.gif").mkdir()
+    monkeypatch.setattr("akorn.simulate.run.simulate", lambda *_, **__: pytest.fail("the work has begun"))
+    with pytest.raises(AkornError, match=message):
+        run(Options(out=tmp_path / out))
+    assert sorted(os.listdir(tmp_path)) == ["folder.gif"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # the tests may run as root, whom nothing stops
+    with pytest.raises(AkornError, match=r"cannot be written \(Permission denied\)"):
+        run(Options(out=tmp_path / "fish.gif"))
+
+
+def decoded(path: Path) -> np.ndarray:
+    """All frames of a video, by ffmpeg: [frames, height, width, 3]."""
+    reader = imageio_ffmpeg.read_frames(str(path))
+    width, height = next(reader)["size"]
+    return np.stack([np.frombuffer(frame, np.uint8).reshape(height, width, 3) for frame in reader])
+
+
+@pytest.mark.parametrize("preset", ["fish", "classic"])
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+def test_files_can_be_read(tmp_path: Path, preset: str, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"oscillators": 40, "k_count": 4} if preset == "classic" else {"size": 17, "kernel_size": 5}
+    out = tmp_path / f"a.{ending}"
+    out.write_bytes(b"old")  # is replaced
+    assert run(Options(preset=preset, out=out, steps=12, frames=6, **sizes)) == 0
+    assert sorted(os.listdir(tmp_path)) == sorted([out.name, "a.png"])
+    if ending == "gif":
+        with Image.open(out) as gif:
+            assert gif.n_frames == 7
+            frames = np.stack([_frame(gif, i) for i in range(7)])
+    else:
+        frames = decoded(out)
+        assert len(frames) == 7
+    assert min(frames.shape[1:3]) >= 300
+    assert (frames[0] != frames[-1]).mean() > 0.01
+    with Image.open(tmp_path / "a.png") as figure:
+        figure.load()
+        assert figure.size[0] > 900
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 1
+    assert "the energy fell from" in printed.out
+    assert "12 steps" in printed.out
+
+
+def _frame(gif: Image.Image, index: int) -> np.ndarray:
+    gif.seek(index)
+    return np.asarray(gif.convert("RGB"))
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(Options(preset="waves", out=tmp_path / "w.gif", steps=5, size=16, json=True, seed=2))
+    record = json.loads(capsys.readouterr().out)
+    expected = sim.simulate("waves", steps=5, size=16, seed=2)
+    assert record["energy_last"] == pytest.approx(expected.energies[-1])
+    assert record["conditions_failed"] == [theory.SYMMETRIC]
+    assert record["animation"].endswith("w.gif")
+
+
+def test_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "a.gif"
+    out.write_bytes(b"old")
+    result = sim.simulate("fish", **SMALL)
+
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_animation(result, out, stops)
+    assert out.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.gif"]
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: sys.executable)  # fails on the options
+    with pytest.raises(AkornError, match="ffmpeg could not write"):
+        write_animation(result, tmp_path / "a.mp4")
+    assert os.listdir(tmp_path) == ["a.gif"]
+
+
+def test_help_names_every_preset_and_needs_no_torch() -> None:
+    code = (
+        "import sys, akorn.cli.simulate as s\n"
+        "assert not {'torch', 'matplotlib', 'PIL'} & set(sys.modules)\n"
+        "print(s.__doc__)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+    names = {field.name for field in fields(Options)}
+    for settings in sim.PRESETS.values():
+        assert {field.name for field in fields(settings)} - {"kernel"} <= names  # every option has its flag
