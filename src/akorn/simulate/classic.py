@@ -64,14 +64,15 @@ def theoretical_synchrony(couplings: Floats, distribution: str, spread: float = 
 
 
 def measured_onset(couplings: Floats, synchrony: Floats) -> float | None:
-    """Where r² goes to 0: K_c of the fit K = K_c + a r² + b r⁴ to the points that are neither noise nor saturated.
+    """Where r² goes to 0: K_c of the fit 1/K = 1/K_c − a r² − b r⁴ to the points that are neither noise nor saturated.
 
-    None if there are fewer than four of them.
+    For a Lorentzian 1/K = (1 − r²)/K_c in theory, so the fit is of the right form. None if there are fewer than four
+    such points.
     """
-    good = (synchrony > 0.25) & (synchrony < 0.75)
+    good = (synchrony > 0.25) & (synchrony < 0.75) & (couplings > 0)
     if good.sum() < 4:
         return None
-    return float(np.polynomial.polynomial.polyfit(synchrony[good] ** 2, couplings[good], 2)[0])
+    return 1 / float(np.polynomial.polynomial.polyfit(synchrony[good] ** 2, 1 / couplings[good], 2)[0])
 
 
 def classic_layer(coupling: nn.Module, frequencies: Tensor, gamma: float) -> KuramotoLayer:
