@@ -1,6 +1,6 @@
 """Time and memory of a Sudoku training step (batch 100, T = 16, TF32) on a GPU: plain, and with a compiled step.
 
-    python benchmarks/train_gpu.py [--record results]
+python benchmarks/train_gpu.py [--record results]
 """
 
 import argparse

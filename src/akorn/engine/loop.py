@@ -115,9 +115,7 @@ def train(
                     loss = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
-                        raise AkornError(
-                            f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}"
-                        )
+                        raise AkornError(f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}")
                 before = time.monotonic()
                 if _due(step, config.checkpoint_every, total):
                     state.save(folder, fingerprint, seconds())

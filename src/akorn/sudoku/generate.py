@@ -63,9 +63,7 @@ def check_givens(givens: int | tuple[int, int]) -> tuple[int, int]:
             "almost never leaves a board that sparse with a single solution"
         )
     if high > MOST:
-        raise AkornError(
-            f"boards with {high} givens cannot be generated, the most is {MOST}: one square must be blank"
-        )
+        raise AkornError(f"boards with {high} givens cannot be generated, the most is {MOST}: one square must be blank")
     return low, high
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.nn import EnergyFunction
@@ -70,6 +71,9 @@ class SudokuModel(SudokuNet):
         for block, norm in zip(first, self.norms, strict=True):
             x, c = block(x, c, steps)
             c = norm(c)
+        if _may_fuse(x) and not each_step:
+            x, energies = kernels.solve_steps(last.layer, x, c, steps, _ENERGY_NAMES[energy])
+            return Result(self.answer(last.readout(x)), energies, None)
         evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step)
         each = None
         if evolution.trajectory is not None:
@@ -90,6 +94,19 @@ def build(config: ModelConfig) -> SudokuNet:
     if isinstance(config, ItrSAConfig):
         return ItrSASudoku(config)
     return EnergyTransformerSudoku(config)
+
+
+_ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = {
+    osc.energy: "eq3",
+    osc.published_energy: "published",
+    None: None,
+}
+
+
+def _may_fuse(x: Tensor) -> bool:
+    """Fused kernels are for solving, in bfloat16 as autocast asks."""
+    bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+    return x.is_cuda and bfloat16 and not torch.is_grad_enabled()
 
 
 class _Residual(nn.Module):

@@ -1,0 +1,304 @@
+"""Sudoku-size solving on one GPU: the fused kernels checked against float64, then timed beside the plain forms.
+
+    PYTHONPATH=src python benchmarks/solve_gpu.py
+
+Every time is the median of several, by CUDA events; "a sample" is one start of one board through all T steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import triton
+from torch import Tensor
+
+from akorn import nn as akn
+from akorn import oscillators as osc
+from akorn.kernels import attention, output, solve, tune, update
+
+REPEATS = 5
+
+
+def main() -> None:
+    args = arguments()
+    torch.manual_seed(0)
+    device = torch.device(args.device)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu (interpreter)"
+    print(f"{name}, torch {torch.__version__}, triton {triton.__version__}", flush=True)
+    layer = sudoku_layer(args).to(device)
+    record: dict[str, object] = {"device": name, "torch": torch.__version__, "triton": triton.__version__}
+    with torch.no_grad():
+        record["errors"] = check(layer, args)
+        record["kernels"] = {size: kernel_times(layer, size, args) for size in args.kernel_chunks}
+        record["a_sample"] = {size: solve_times(layer, size, args) for size in args.chunks}
+        record["plain"] = plain_times(layer, args)
+    record["configs"] = {str(key): str(config) for key, config in tune.chosen().items()}
+    for key, config in tune.chosen().items():
+        print(key, config)
+    if args.json:
+        args.json.write_text(json.dumps(record, indent=1, default=str) + "\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--channels", type=int, default=512)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--grid", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--chunks", type=int, nargs="*", default=[32, 64, 128, 256, 512, 1024, 2048])
+    parser.add_argument("--kernel-chunks", type=int, nargs="*", default=[64, 256])
+    parser.add_argument("--eager", type=int, nargs="*", default=[256])
+    parser.add_argument("--compiled", type=int, nargs="*", default=[256, 1024])
+    parser.add_argument("--json", type=Path, help="also write everything measured to this file")
+    return parser.parse_args()
+
+
+def sudoku_layer(args: argparse.Namespace) -> akn.KuramotoLayer:
+    coupling = akn.AttentionCoupling(args.channels, args.heads, grid=(args.grid, args.grid))
+    omega = akn.PairwiseFrequency(4, init=0.5)
+    return akn.KuramotoLayer(args.channels, 4, coupling, omega=omega, gamma=0.3, learn_gamma=True)
+
+
+def draw(batch: int, args: argparse.Namespace, dtype: torch.dtype = torch.float32, width: int = 1) -> Tensor:
+    return torch.randn(batch, args.grid**2, width * args.channels, device=args.device).to(dtype)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds of `work`, the median; it has run once before."""
+    work()
+    times = []
+    for _ in range(REPEATS):
+        if torch.cuda.is_available():
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+        else:
+            before = time.perf_counter()
+            work()
+            times.append(1e3 * (time.perf_counter() - before))
+    return statistics.median(times)
+
+
+def graph_timed(work: Callable[[], object], count: int = 20) -> float:
+    """Milliseconds of one `work`, out of a CUDA graph of `count`, so that launches do not matter."""
+    work()
+    if not torch.cuda.is_available():
+        return timed(work)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            work()
+    return timed(graph.replay) / count
+
+
+def worst(result: Tensor, expected: Tensor) -> float:
+    return float((result.double() - expected).abs().max())  # NaN stays NaN
+
+
+def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
+    """The largest differences to float64; raises where they are more than rounding."""
+    errors: dict[str, float] = {}
+    batch = 5
+    started = time.perf_counter()
+    for dtype, bound in ((torch.float32, 2e-4), (torch.bfloat16, 6e-2)):
+        tokens = args.grid**2
+        w = {key: value.to(dtype) for key, value in solve._weights(layer).items()}
+        gamma, rate = w["gamma"].float(), w["rate"].float()
+        exact = copy.deepcopy(layer).to(dtype).double()  # float64 with the weights as the kernels see them
+        x = osc.ungroup(osc.normalize(osc.group(draw(batch, args), 4))).to(dtype)
+        c, qkv = draw(batch, args, dtype), draw(batch, args, dtype, 3)
+        want_o = plain_attention(exact, qkv.double())
+        several = len(attention.CONFIGS) if dtype == torch.bfloat16 else 2  # float32 is slow to compile
+        for config in attention.CONFIGS[:several]:
+            o = torch.full_like(x, float("nan"))
+            attention.attention_into(o, qkv, w["matrices"], args.heads, config)
+            errors[f"attention {dtype} {config}"] = worst(o, want_o)
+        want_jx = o.double() @ w["output"].double().T
+        want_x = osc.ungroup(
+            exact.rule.step(
+                osc.group(x.double(), 4), osc.group(want_jx + c.double(), 4),
+                osc.rotate_pairs(osc.group(x.double(), 4), rate.double()), gamma.double(), -1,
+            )
+        )  # fmt: skip
+        want_energy = osc.energy(x.double(), want_jx, c.double())
+        for config in output.CONFIGS[:several]:
+            config = output.output_config(config, args.channels)
+            out = torch.full_like(x, float("nan"))
+            parts = torch.full((batch, tokens * (args.channels // config.columns)), float("nan"), device=x.device)
+            try:
+                output.output_update_into(out, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config)
+            except triton.runtime.errors.OutOfResources as error:
+                print(f"output {dtype} {config}: {error}")
+                continue
+            errors[f"output {dtype} {config}"] = worst(out, want_x)
+            errors[f"output energy, relative, {dtype} {config}"] = relative(parts.sum(1), want_energy)
+        jx = want_jx.to(dtype)
+        out = torch.full_like(x, float("nan"))
+        parts = torch.full((batch, update.update_parts(args.channels, tokens, 4)), float("nan"), device=x.device)
+        update.update_into(out, parts, x, jx, c, gamma, rate, 4, 0.5)
+        errors[f"update {dtype}"] = worst(out, want_x)
+        for key, error in errors.items():
+            if str(dtype) not in key:
+                continue
+            print(f"{key}: {error:.2e}", flush=True)
+            if not error < bound:
+                raise SystemExit(f"{key} is off by {error}, more than {bound}")
+    print(f"kernels checked, with compiling: {time.perf_counter() - started:.1f} s")
+
+    x, c = draw(batch, args), draw(batch, args)
+    steps = min(args.steps, 9)
+    want = copy.deepcopy(layer).double().evolve(x.double(), c.double(), steps, energy=osc.energy)
+    half = copy.deepcopy(layer).bfloat16().evolve(x.bfloat16(), c.bfloat16(), steps, energy=osc.energy)
+    assert want.energies is not None
+    assert half.energies is not None
+    for dtype in (torch.float32, torch.bfloat16):
+        for lanes in (1, 2):
+            state, energies = solve.fused_steps(layer, x, c, steps, "eq3", dtype, lanes=lanes)
+            assert energies is not None
+            key = f"{steps} steps, {dtype}, lanes {lanes}"
+            errors[key] = worst(state, want.x)
+            print(f"{key}: state {errors[key]:.2e}, energy (relative) {relative(energies, want.energies):.2e}")
+    print(f"{steps} steps, plain bfloat16: state {worst(half.x, want.x):.2e},"
+          f" energy (relative) {relative(half.energies, want.energies):.2e}", flush=True)  # fmt: skip
+    return errors
+
+
+def relative(result: Tensor, expected: Tensor) -> float:
+    return worst(result, expected) / float(expected.abs().max())
+
+
+def plain_attention(layer: akn.KuramotoLayer, qkv: Tensor) -> Tensor:
+    coupling, place = layer.coupling, layer.coupling.position
+    q, k, v = (part.unflatten(-1, (coupling.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, -1))
+    q, k, v = place.on_query(q), place.on_key(k), place.on_value(v)
+    o = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+    return place.on_output(o).transpose(1, 2).flatten(2)
+
+
+def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
+    """Microseconds of each kernel of a step, every config."""
+    w = {key: value.bfloat16() for key, value in solve._weights(layer).items()}
+    gamma, rate = w["gamma"].float(), w["rate"].float()
+    x, c, o, jx = (draw(batch, args, torch.bfloat16) for _ in range(4))
+    x = osc.ungroup(osc.normalize(osc.group(x, 4)))
+    qkv = draw(batch, args, torch.bfloat16, 3)
+    rows, channels = batch * args.grid**2, args.channels
+    times: dict[str, float] = {}
+
+    def report(name: str, work: Callable[[], object], flops: float = 0.0, arrays: float = 0.0) -> None:
+        try:
+            micro = 1e3 * graph_timed(work)
+        except triton.runtime.errors.OutOfResources as error:
+            print(f"  {name}: {error}")
+            return
+        times[name] = micro
+        rates = f"{flops / micro / 1e6:7.1f} TFLOP/s" if flops else ""
+        rates += f"{2 * arrays * rows * channels / micro / 1e6:6.2f} TB/s" if arrays else ""
+        print(f"  {name:<64}{micro:9.2f} µs{micro / batch:9.4f} µs a sample and step  {rates}", flush=True)
+
+    print(f"kernels, {batch} samples, bfloat16:")
+    report("product with W^QKV", lambda: solve.multiply(x, w["qkv"], w["bias"], qkv), 6.0 * rows * channels**2, 4)
+    draws = draw(batch, args, torch.bfloat16, 3)
+    for config in attention.CONFIGS:
+        report(
+            f"attention {short(config)}",
+            lambda config=config: attention.attention_into(o, draws, w["matrices"], args.heads, config),
+            4.0 * rows * args.grid**2 * channels, 4,
+        )  # fmt: skip
+    report("attention, no positions", lambda: attention.attention_into(o, draws, None, args.heads), arrays=4)
+    for config in dict.fromkeys(output.output_config(config, channels) for config in output.CONFIGS):
+        parts = torch.empty(rows, channels // config.columns, device=x.device)
+        report(
+            f"W^O and update {short(config)}",
+            lambda config=config, parts=parts: output.output_update_into(
+                jx, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config
+            ),
+            2.0 * rows * channels**2, 4,
+        )  # fmt: skip
+    report("product with W^O alone", lambda: solve.multiply(o, w["output"], None, jx), 2.0 * rows * channels**2, 2)
+    parts = torch.empty(batch, update.update_parts(channels, args.grid**2, 4), device=x.device)
+    report("update alone", lambda: update.update_into(jx, parts, x, o, c, gamma, rate, 4, 0.5), arrays=4)
+    return times
+
+
+def short(config: tune.Config) -> str:
+    tile = "×".join(str(size) for size in (config.block, config.columns, config.depth) if size)
+    return f"{tile}, {config.warps} warps, {config.stages} stages, {config.registers or 'any'} registers"
+
+
+def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds a sample of all steps: the products alone, and the fused path in its variants."""
+    x, c = draw(batch, args), draw(batch, args)
+    times = {"products": args.steps * graph_timed(products(batch, layer, args), 8)}
+    for name, options in (
+        ("fused", {}),
+        ("fused, 2 lanes", {"lanes": 2}),
+        ("fused, update apart", {"fuse_output": False}),
+        ("fused, no energy", {"energy": None}),
+    ):
+        options = {"energy": "eq3", "chunk": batch, **options}
+        energy = options.pop("energy")
+        before = time.perf_counter()
+        solve.fused_steps(layer, x, c, args.steps, energy, **options)
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        first = time.perf_counter() - before
+        times[name] = timed(lambda o=options, e=energy: solve.fused_steps(layer, x, c, args.steps, e, **o))
+        times[f"{name}: first call, s"] = first
+    solve._RUNS.clear()
+    print(f"T = {args.steps}, chunk {batch}: ms a sample: "
+          + ", ".join(f"{name} {ms / batch:.4f}" for name, ms in times.items() if "first" not in name)
+          + f"  (first call {times['fused: first call, s']:.1f} s)", flush=True)  # fmt: skip
+    return {name: value if "first" in name else value / batch for name, value in times.items()}
+
+
+def products(batch: int, layer: akn.KuramotoLayer, args: argparse.Namespace) -> Callable[[], None]:
+    """The matrix products of a step and nothing else."""
+    w = {key: value.bfloat16() for key, value in solve._weights(layer).items()}
+    x, jx = draw(batch, args, torch.bfloat16), draw(batch, args, torch.bfloat16)
+    qkv = draw(batch, args, torch.bfloat16, 3)
+    head_dim, tokens = args.channels // args.heads, args.grid**2
+    q, k, v, o = (torch.randn(batch * args.heads, tokens, head_dim, device=args.device).bfloat16() for _ in range(4))
+    scores = torch.empty(batch * args.heads, tokens, tokens, device=args.device, dtype=torch.bfloat16)
+
+    def work() -> None:
+        solve.multiply(x, w["qkv"], None, qkv)
+        torch.bmm(q, k.mT, out=scores)
+        torch.bmm(scores, v, out=o)
+        solve.multiply(x, w["output"], None, jx)
+
+    return work
+
+
+def plain_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds a sample of the layer's own loop in bfloat16, as it is and compiled."""
+    times: dict[str, float] = {}
+    layer = copy.deepcopy(layer).bfloat16()
+    for name, sizes in (("eager", args.eager), ("compile_step", args.compiled)):
+        if name == "compile_step" and sizes:
+            layer.compile_step(dynamic=False)
+        for batch in sizes:
+            x, c = draw(batch, args, torch.bfloat16), draw(batch, args, torch.bfloat16)
+            before = time.perf_counter()
+            layer.evolve(x, c, 1, energy=osc.energy)
+            first = time.perf_counter() - before
+            key = f"{name}, chunk {batch}"
+            times[key] = timed(lambda x=x, c=c: layer.evolve(x, c, args.steps, energy=osc.energy)) / batch
+            print(f"{key}: {times[key]:.4f} ms a sample (first step {first:.1f} s)", flush=True)
+    return times
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Fused kernels for the hot loops, picked at run time; every one has a plain form that gives the same results.
+
+`solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path where
+that applies; everywhere else, and with `enable(False)` or AKORN_KERNELS=0 in the environment, the layer's own loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from akorn.nn.kuramoto import KuramotoLayer, Stimulus
+
+__all__ = ["available", "enable", "enabled", "solve_steps"]
+
+Energy = Literal["eq3", "published"]
+
+_enabled = os.environ.get("AKORN_KERNELS", "1").strip() != "0"
+
+
+def enable(flag: bool) -> None:
+    """Turn the fused kernels on or off; AKORN_KERNELS=0 in the environment starts with them off."""
+    global _enabled
+    _enabled = flag
+
+
+def enabled() -> bool:
+    """Whether fused kernels may be used."""
+    return _enabled
+
+
+@cache
+def available() -> bool:
+    """Whether fused kernels can run here: a CUDA device and Triton. Says once if only Triton is missing."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return False
+    if find_spec("triton") is None:
+        logging.getLogger(__name__).warning("Triton is not installed: Kuramoto steps run unfused, which is slower")
+        return False
+    return True
+
+
+def solve_steps(
+    layer: KuramotoLayer,
+    x: Tensor,
+    c: Stimulus,
+    steps: int,
+    energy: Energy | None = "eq3",
+    *,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
+
+    The fused path takes over on CUDA without gradients, for tokens under attention with free maps, GTA, rotary or no
+    positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16 unless `dtype`
+    says otherwise, energies and norms are float32; otherwise all is as in `layer.evolve`, in the types given.
+
+    Args:
+        layer: the Kuramoto layer.
+        x: the first state; it need not be normalised.
+        c: the stimulus, as for `layer.evolve`.
+        steps: T.
+        energy: "eq3" (Eq. 3), "published" (the pair term without its ½), or None for no energies.
+        dtype: of weights and states on the fused path: float32, bfloat16 (the default) or float16.
+
+    """
+    import torch
+
+    from akorn import oscillators as osc
+
+    functions = {"eq3": osc.energy, "published": osc.published_energy, None: None}
+    if energy not in functions:
+        raise ValueError(f'energy must be "eq3", "published" or None, got {energy!r}')
+    if dtype not in (None, torch.float32, torch.bfloat16, torch.float16):
+        raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
+    if _enabled and x.is_cuda and not torch.is_grad_enabled() and available():
+        from akorn.kernels import solve
+
+        if not torch.cuda.is_current_stream_capturing() and solve.why_not(layer, x, c) is None:
+            assert isinstance(c, torch.Tensor)
+            return solve.fused_steps(layer, x, c, steps, energy, dtype or torch.bfloat16)
+    evolution = layer.evolve(x, c, steps, energy=functions[energy])
+    return evolution.x, evolution.energies

@@ -1,0 +1,187 @@
+"""The fused steps against the layer's own loop, and when they are taken."""
+
+import copy
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from akorn import kernels
+from akorn import nn as akn
+from akorn import oscillators as osc
+
+
+def a_layer(n=4, channels=32, grid=(3, 4), **options):
+    torch.manual_seed(0)
+    coupling = akn.AttentionCoupling(channels, 2, grid=grid, **options)
+    omega = akn.PairwiseFrequency(n, init=0.5) if n % 2 == 0 else None
+    return akn.KuramotoLayer(channels, n, coupling, omega=omega, gamma=0.6, learn_gamma=True, bias=True)
+
+
+def inputs(batch, layer, tokens=12):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(batch, tokens, layer.channels, generator=generator) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("n", "energy", "fuse_output", "lanes"),
+    [
+        (4, "eq3", True, 1),
+        (4, "published", True, 2),
+        (4, None, False, 1),
+        (2, "published", False, 2),
+        (3, "eq3", True, 2),
+        (5, None, True, 1),
+    ],
+)
+def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
+    from akorn.kernels.solve import fused_steps
+
+    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32)).to(device)
+    x, c = (a.to(device) for a in inputs(5, layer))
+    state, energies = fused_steps(layer, x, c, 9, energy, torch.float32, chunk=3, lanes=lanes, fuse_output=fuse_output)
+    function = {"eq3": osc.energy, "published": osc.published_energy, None: None}[energy]
+    with torch.no_grad():
+        expected = copy.deepcopy(layer).double().evolve(x.double(), c.double(), 9, energy=function)
+    torch.testing.assert_close(state.double(), expected.x, rtol=1e-4, atol=1e-4)
+    if function is None:
+        assert energies is None
+    else:
+        assert energies.shape == (9, 5)
+        torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "position", [None, akn.Position((3, 4)), akn.RotaryPosition((3, 4), 16), akn.GTA((3, 4), 16, symmetric=True)]
+)
+def test_positions(device, position):
+    from akorn.kernels.solve import fused_steps, why_not
+
+    layer = a_layer(grid=None, position=position).to(device)
+    x, c = (a.to(device) for a in inputs(2, layer))
+    assert why_not(layer, x, c) is None
+    with torch.no_grad():
+        expected = layer(x, c, 3)
+    torch.testing.assert_close(fused_steps(layer, x, c, 3, None, torch.float32)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_bfloat16_stays_near(device):
+    from akorn.kernels.solve import fused_steps
+
+    layer = a_layer().to(device)
+    x, c = (a.to(device) for a in inputs(3, layer))
+    state, energies = fused_steps(layer, x, c, 4, "eq3", torch.bfloat16)
+    with torch.no_grad():
+        expected = layer.evolve(x, c, 4, energy=osc.energy)
+    assert state.dtype == x.dtype
+    torch.testing.assert_close(state, expected.x, rtol=0, atol=0.05)
+    torch.testing.assert_close(energies, expected.energies, rtol=0.02, atol=0.2)
+
+
+def test_changed_weights_are_seen(device):
+    """A second call, which reuses what the first one made, goes by the weights of then."""
+    from akorn.kernels.solve import fused_steps
+
+    layer = a_layer().to(device)
+    x, c = (a.to(device) for a in inputs(2, layer))
+    before, _ = fused_steps(layer, x, c, 2, None, torch.float32)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.data.mul_(1.5)  # past the version counter
+    after, _ = fused_steps(layer, x, c, 2, None, torch.float32)
+    with torch.no_grad():
+        expected = layer(x, c, 2)
+    torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(before, after, atol=1e-2)
+
+
+def test_same_bits_again(device):
+    from akorn.kernels.solve import fused_steps
+
+    layer = a_layer().to(device)
+    x, c = (a.to(device) for a in inputs(4, layer))
+    first = fused_steps(layer, x, c, 3, "eq3")
+    second = fused_steps(layer, x, c, 3, "eq3")
+    assert torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+
+
+def test_inference_mode_and_back(device):
+    from akorn.kernels.solve import fused_steps
+
+    layer = a_layer().to(device)
+    with torch.inference_mode():
+        x, c = (a.to(device) for a in inputs(2, layer))
+        first, _ = fused_steps(layer, x, c, 2, None)
+    x, c = (a.to(device) for a in inputs(2, layer))
+    assert torch.equal(fused_steps(layer, x, c, 2, None)[0], first)
+
+
+def test_what_is_not_fused(device):
+    from akorn.kernels.solve import why_not
+
+    layer = a_layer()
+    x, c = inputs(2, layer)
+    assert why_not(layer, x, c) is None
+    assert "c changes" in why_not(layer, x, lambda t: c)
+    assert "c changes" in why_not(layer, x, torch.stack((c, c)))
+    assert "float64" in why_not(layer, x.double(), c.double())
+    assert "free maps" in why_not(a_layer(symmetric=True), x, c)
+    assert "masked" in why_not(a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
+    other = a_layer()
+    other.rule = akn.WithoutProjection()
+    assert "rule" in why_not(other, x, c)
+    other = a_layer()
+    other.omega = akn.NaturalFrequency(4)
+    assert "natural" in why_not(other, x, c)
+    other = a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32))
+    assert "positions" in why_not(other, x, c)
+
+
+def test_falls_back_without_a_gpu_or_with_gradients():
+    layer = a_layer()
+    x, c = inputs(2, layer)
+    state, energies = kernels.solve_steps(layer, x, c, 3)
+    expected = layer.evolve(x, c, 3, energy=osc.energy)
+    assert torch.equal(state, expected.x)
+    assert torch.equal(energies, expected.energies)
+    assert state.requires_grad
+
+
+def test_unknown_options_are_refused():
+    layer = a_layer()
+    with pytest.raises(ValueError, match="'free'"):
+        kernels.solve_steps(layer, *inputs(1, layer), 1, "free")
+    with pytest.raises(ValueError, match="float64"):
+        kernels.solve_steps(layer, *inputs(1, layer), 1, dtype=torch.float64)
+
+
+def test_switches():
+    assert kernels.enabled() == (os.environ.get("AKORN_KERNELS", "1") != "0")
+    was = kernels.enabled()
+    kernels.enable(False)
+    assert not kernels.enabled()
+    kernels.enable(was)
+    code = "from akorn import kernels; print(kernels.enabled())"
+    env = {**os.environ, "AKORN_KERNELS": "0"}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.gpu
+def test_graphs_on_the_gpu(device, monkeypatch):
+    """`solve_steps` takes the graphs, and agrees with the layer over 20 steps: two graphs of 8 and four of 1."""
+    from akorn.kernels import solve
+
+    layer = a_layer(channels=64, grid=(9, 9)).to(device)
+    x, c = (a.to(device) for a in inputs(37, layer, tokens=81))
+    calls = []
+    fused = solve.fused_steps
+    monkeypatch.setattr(solve, "fused_steps", lambda *a, **k: calls.append(1) or fused(*a, **k))
+    with torch.no_grad():
+        state, energies = kernels.solve_steps(layer, x, c, 20, dtype=torch.float32)
+        expected = layer.double().evolve(x.double(), c.double(), 20, energy=osc.energy)
+    assert calls
+    torch.testing.assert_close(state.double(), expected.x, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-2)
