@@ -4,6 +4,7 @@ Noise comes from the loop's generator, dropout from torch's global one, BatchNor
 buffer were lost in a checkpoint, a resumed run would end elsewhere.
 """
 
+import atexit
 import hashlib
 import os
 import signal
@@ -42,9 +43,17 @@ class ToyTask(Task):
     name = "toy"
 
     def __init__(
-        self, *, random: bool = True, width: int = 16, kill_at: int = 0, nan_at: int = 0, pause: float = 0.0
+        self,
+        *,
+        random: bool = True,
+        width: int = 16,
+        kill_at: int = 0,
+        hold_at: int = 0,
+        nan_at: int = 0,
+        pause: float = 0.0,
     ) -> None:
-        self.random, self.width, self.kill_at, self.nan_at, self.pause = random, width, kill_at, nan_at, pause
+        self.random, self.width, self.nan_at, self.pause = random, width, nan_at, pause
+        self.kill_at, self.hold_at = kill_at, hold_at
         self.calls = 0
         self.data_digest = hashlib.sha256(b"toy").hexdigest()
         self.evaluated: list[nn.Module] = []
@@ -66,11 +75,13 @@ class ToyTask(Task):
         return self.data
 
     def loss(
-        self, model: nn.Module, batch: tuple[Tensor, ...], generator: torch.Generator
+        self, model: nn.Module, batch: tuple[Tensor, ...], generator: torch.Generator, choice: object
     ) -> tuple[Tensor, dict[str, Tensor]]:
         self.calls += 1
         if self.calls == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.calls == self.hold_at:
+            time.sleep(600)  # somebody else kills it
         time.sleep(self.pause)
         x, y = batch
         loss = (model(x) - y).square().mean()
@@ -104,6 +115,7 @@ def main() -> None:
     kill_at = int(options.get("kill_at", 0)) if os.environ.get("RANK", "0") == options.get("kill_rank", "0") else 0
     task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at)
     config = replace(CONFIG, log_every=int(options.get("log_every", 7)))
+    atexit.register(lambda: print("group at exit", torch.distributed.is_initialized()))  # runs after train's own
     result = train(task, config, out, resume="resume" in options)
     content = b"".join(t.numpy().tobytes() for t in result.model.state_dict().values())
     print("model", hashlib.sha256(content).hexdigest())

@@ -128,6 +128,10 @@ def test_devices_that_are_not_there(tmp_path: Path) -> None:
         train(ToyTask(), replace(CONFIG, device="cuda"), tmp_path / "a")
     with pytest.raises(AkornError, match=r"fp16.*needs a GPU"):
         train(ToyTask(), replace(CONFIG, precision="fp16"), tmp_path / "b")
+    with pytest.raises(AkornError, match=r"graph needs a CUDA device"):
+        train(ToyTask(), replace(CONFIG, graph=True), tmp_path / "c")
+    with pytest.raises(AkornError, match=r"graph cannot go together with precision 'fp16'"):
+        train(ToyTask(), replace(CONFIG, graph=True, precision="fp16"), tmp_path / "d")
 
 
 def test_precisions_in_one_process_and_nothing_leaks(tmp_path: Path) -> None:
@@ -135,9 +139,9 @@ def test_precisions_in_one_process_and_nothing_leaks(tmp_path: Path) -> None:
     seen: dict[str, tuple[torch.dtype, str]] = {}
 
     class Peek(ToyTask):
-        def loss(self, model, batch, generator):  # type: ignore[no-untyped-def]
+        def loss(self, model, batch, generator, choice):  # type: ignore[no-untyped-def]
             seen[precision] = (model(batch[0]).dtype, torch.get_float32_matmul_precision())
-            return super().loss(model, batch, generator)
+            return super().loss(model, batch, generator, choice)
 
     for precision in ("float32", "bf16", "tf32"):
         result = train(Peek(), replace(CONFIG, precision=precision, steps=8), tmp_path / precision)  # type: ignore[arg-type]
@@ -180,6 +184,21 @@ def test_record_and_tensorboard(tmp_path: Path) -> None:
     events = EventAccumulator(str(out / "tensorboard")).Reload()
     assert [e.step for e in events.Scalars("loss")] == [7, 14]
     assert events.Scalars("eval/error")[0].value == pytest.approx(result.metrics["error"])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_graphs_train_as_without_and_resume(tmp_path: Path, precision: str) -> None:
+    config = replace(CONFIG, device="cuda", precision=precision, schedule=ScheduleConfig())  # type: ignore[arg-type]
+    plain = train(ToyTask(), config, tmp_path / "plain")
+    config = replace(config, graph=True)
+    whole = train(ToyTask(), config, tmp_path / "whole")
+    train(ToyTask(), replace(config, steps=25), tmp_path / "piece")
+    resumed = train(ToyTask(), config, tmp_path / "piece", resume=True)
+    for a, b, c in zip(*(run.model.parameters() for run in (whole, resumed, plain)), strict=True):
+        assert torch.equal(a, b)
+        torch.testing.assert_close(a, c, atol=1e-4 if precision == "float32" else 1e-2, rtol=0)
 
 
 @pytest.mark.gpu

@@ -102,7 +102,7 @@ def test_the_loss_is_that_of_all_squares() -> None:
     model = task.build_model()
     data = task.build_data(torch.device("cpu"))
     batch = data.batch(torch.arange(6), torch.Generator().manual_seed(0))
-    loss, extra = task.loss(model, batch, torch.Generator().manual_seed(1))
+    loss, extra = task.loss(model, batch, torch.Generator().manual_seed(1), task.choose())
     with torch.no_grad():
         logits = model(batch[0], 2, torch.Generator().manual_seed(1))
     chosen = logits.log_softmax(-1).gather(2, batch[1][..., None] - 1)
@@ -122,7 +122,7 @@ def test_a_range_of_steps_is_drawn_from() -> None:
     batch = (torch.zeros(1, 81, dtype=torch.long), torch.ones(1, 81, dtype=torch.long))
     torch.manual_seed(0)
     for _ in range(60):
-        task.loss(Spy(), batch, torch.Generator())
+        task.loss(Spy(), batch, torch.Generator(), task.choose())
     assert set(seen) == {1, 2, 3}
 
 

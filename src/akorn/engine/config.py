@@ -70,6 +70,8 @@ class TrainConfig:
     device: Device = "auto"
     compile: bool = False
     """Compile the model (what exactly is the task's choice)."""
+    graph: bool = False
+    """Record the loss and its gradients as CUDA graphs: small batches are then not limited by launches (CUDA only)."""
     deterministic: bool = False
     """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error."""
     checkpoint_every: int = 1000
@@ -123,6 +125,8 @@ def check(config: TrainConfig) -> None:
         ),
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
+    if config.graph and config.precision == "fp16":
+        raise AkornError("graph cannot go together with precision 'fp16'; use bf16, tf32 or float32")
     for name, value, fine, expected in rules:
         if not fine:
             raise AkornError(f"{name} is {value!r}, expected {expected}")

@@ -1,5 +1,6 @@
 """The one place that talks to accelerate: devices, processes, precision, and what the processes exchange."""
 
+import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,12 +26,27 @@ def start(config: TrainConfig) -> Accelerator:
     if config.precision == "fp16" and cpu:
         raise AkornError("precision 'fp16' needs a GPU; on the CPU use float32 or bf16")
     # accelerate keeps one state a process and refuses a second precision or device; a process group must stay.
-    AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
+    joined = torch.distributed.is_initialized()
+    AcceleratorState._reset_state(reset_partial_state=not joined)
     mixed = config.precision if config.precision in ("bf16", "fp16") else "no"
     accelerator = Accelerator(cpu=cpu, mixed_precision=mixed)
+    if not joined and torch.distributed.is_initialized():  # the group is ours, so it is ours to leave
+        atexit.register(_leave)
     if config.device not in ("auto", accelerator.device.type):
         raise AkornError(f"device is {config.device!r}, but accelerate was started on {accelerator.device.type!r}")
     return accelerator
+
+
+def _leave() -> None:
+    """Leave a gloo process group before Python shuts down.
+
+    Gloo's threads let go of the exchanged tensors, which takes Python's lock. One that asks for it while Python shuts
+    down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins these
+    threads, and asks nothing of the other processes, so it is safe after an error too. Other backends are left to
+    torch: with NCCL, leaving may wait for the other processes, which one that failed cannot afford.
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+        torch.distributed.destroy_process_group()
 
 
 @contextmanager

@@ -147,9 +147,13 @@ def train(
 def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     """Take one step of the optimiser. Nothing here waits for the device."""
     accelerator, config = state.accelerator, state.config
-    with accelerator.autocast():
-        loss, extra = state.task.loss(state.model, batch, state.generator)
-    accelerator.backward(loss)
+    choice = state.task.choose()
+    if state.graphs is not None:
+        loss, extra = state.graphs(batch, choice)
+    else:
+        with accelerator.autocast():
+            loss, extra = state.task.loss(state.model, batch, state.generator, choice)
+        accelerator.backward(loss)
     devices.average_gradients(state.parameters, accelerator)
     logged: dict[str, Tensor] = {"loss": loss, **extra}
     if config.optimiser.clip:

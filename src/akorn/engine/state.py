@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from akorn.engine import checkpoint, devices, optimiser, randomness
 from akorn.engine.config import TrainConfig, differences, flatten
 from akorn.engine.ema import Ema, tensors
+from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
 from akorn.engine.order import derive_seed
 from akorn.engine.task import Task
@@ -46,6 +47,11 @@ class TrainState:
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
+        self.graphs: GraphedLoss | None = None
+        if config.graph:
+            if self.device.type != "cuda":
+                raise AkornError(f"graph needs a CUDA device, this run is on {self.device.type!r}")
+            self.graphs = GraphedLoss(task, self.model, self.parameters, self.generator, accelerator)
 
     def best_model(self) -> nn.Module:
         """Return the model to evaluate: the average once it has started, the trained one before."""

@@ -1,6 +1,6 @@
 """What a task gives to the training loop. The loop knows nothing else about it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -22,7 +22,7 @@ class Data(Protocol):
 
 
 class Task(Protocol):
-    """A model, its data and its loss. Subclass it to take over the two methods that have a default.
+    """A model, its data and its loss. Subclass it to take over the methods that have a default.
 
     All randomness while training comes from the `generator` handed over (on the model's device) or from torch's
     global generators (dropout): both are seeded per process and saved in checkpoints.
@@ -47,8 +47,18 @@ class Task(Protocol):
         """Return the training data on `device`."""
         ...
 
-    def loss(self, model: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the mean loss over the batch (a scalar), and other scalars worth a curve."""
+    def choose(self) -> Hashable:
+        """Draw what of the next loss is decided on the host, such as a number of steps, from torch's CPU generator."""
+        return None
+
+    def loss(
+        self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean loss over the batch (a scalar), and other scalars worth a curve.
+
+        choice: what `choose` drew. With the same choice and shapes the same operations must run, whatever the values:
+        they may be recorded as a CUDA graph.
+        """
         ...
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -88,15 +88,19 @@ class SudokuTask(Task):
         options = self.recipe.data
         return TrainingBoards(self._boards(device), options.symmetries, options.reveal)
 
-    def loss(self, model: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+    def choose(self) -> int | None:
+        """The number of steps T, where the recipe has a range."""
+        if self.recipe.steps is None:
+            return None
+        low, high = self.recipe.steps
+        return int(torch.randint(low, high + 1, ()))
+
+    def loss(
+        self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy over all squares; the share of blanks that are right as a curve."""
         puzzle, solution = batch
-        steps = None
-        if self.recipe.steps is not None:
-            # From torch's global CPU generator: the loop would have to wait for a draw on the GPU.
-            low, high = self.recipe.steps
-            steps = int(torch.randint(low, high + 1, ()))
-        logits: Tensor = model(puzzle, steps, generator)
+        logits: Tensor = model(puzzle, choice, generator)
         loss = F.cross_entropy(logits.flatten(0, 1), solution.flatten() - 1)
         with torch.no_grad():
             blank = puzzle == 0
