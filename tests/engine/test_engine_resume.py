@@ -105,10 +105,11 @@ def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int) -> 
     assert checkpoint.newest(tmp_path / "killed" / checkpoint.FOLDER).name != f"step-{STEPS:08d}"
     assert launch(processes, tmp_path / "killed", "resume=1") == [0] * processes
     assert_same_run(tmp_path / "whole", tmp_path / "killed", processes)
-    lines = [line for log in tmp_path.glob("*.log") for line in log.read_text().splitlines()]
-    assert len({line for line in lines if line.startswith("model ")}) == 1  # all end with the same weights and buffers
-    # A gloo group that outlives Python makes a process abort now and then.
-    assert {line for line in lines if line.startswith("group ")} == {"group at exit False"}
+    logs = [log.read_text().splitlines() for log in tmp_path.glob("*.log")]
+    models = {line for lines in logs for line in lines if line.startswith("model ")}
+    assert len(models) == 1  # every process ends with the same weights and running statistics
+    # Gloo's threads, where they outlive Python, make a process abort now and then.
+    assert {lines[-1] for lines in logs} == {"gloo threads at exit: []"}
 
 
 @pytest.mark.skipif("forkserver" not in multiprocessing.get_all_start_methods(), reason="needs a fork server")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed.nn.functional  # before there is a process group, see `_leave`
 from accelerate import Accelerator  # type: ignore[import-untyped]
 from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 from accelerate.utils import broadcast, gather_object  # type: ignore[import-untyped]
@@ -42,8 +43,11 @@ def _leave() -> None:
 
     Gloo's threads let go of the exchanged tensors, which takes Python's lock. One that asks for it while Python shuts
     down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins these
-    threads, and asks nothing of the other processes, so it is safe after an error too. Other backends are left to
+    threads, and asks nothing of the other processes, so it does not hang after an error. Other backends are left to
     torch: with NCCL, leaving may wait for the other processes, which one that failed cannot afford.
+
+    The threads end with the last reference to the group. `torch.distributed.nn.functional` takes one for good, as a
+    default argument, if it is imported (torch's optimisers do so) once there is a group; so it is imported above.
     """
     if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
         torch.distributed.destroy_process_group()

@@ -44,7 +44,8 @@ def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[
     """Put back what `state_tensors` returned; a state that does not fit the model is refused."""
     names = _names(model)
     index = {name: i for i, name in enumerate(names)}
-    shapes = [p.shape for p in trainable(model)]
+    parameters = trainable(model)
+    shapes = [p.shape for p in parameters]
     state: dict[int, dict[str, Tensor]] = {}
     for full, tensor in tensors.items():
         key, _, name = full.partition("/")
@@ -53,6 +54,8 @@ def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[
         if key != "step" and tensor.shape != shapes[index[name]]:
             expected = list(shapes[index[name]])
             raise AkornError(f"the optimiser's {full!r} has shape {list(tensor.shape)}, expected {expected}")
+        if key != "step":  # in the parameter's memory layout, which fused optimisers insist on
+            tensor = torch.empty_like(parameters[index[name]].detach(), device=tensor.device).copy_(tensor)
         state.setdefault(index[name], {})[key] = tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 

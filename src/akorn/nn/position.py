@@ -130,7 +130,7 @@ class GTA(Position):
         self.value = nn.Parameter(start.clone())
         if not symmetric:
             self.key = nn.Parameter(start.clone())
-            self.output = nn.Parameter(start.mT.clone())
+            self.output = nn.Parameter(start.mT.contiguous())
 
     def on_query(self, q: Tensor) -> Tensor:
         """The queries' matrices on the queries."""
