@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig, randomness
+from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig, optimiser, randomness
 from akorn.engine.config import check, differences
 from akorn.engine.ema import Ema
 from akorn.engine.order import Order, derive_seed
@@ -124,3 +124,22 @@ def test_what_may_change_when_a_run_goes_on() -> None:
     cosine = replace(config, schedule=ScheduleConfig("cosine"))
     assert differences(asdict(cosine), replace(cosine, epochs=9)) == ["epochs was 100, now 9"]
     assert differences(saved, replace(config, ema=EmaConfig(decay=0.5))) == ["ema.decay was 0.0, now 0.5"]
+
+
+def test_an_optimisers_state_comes_back_in_its_parameters_layout() -> None:
+    """Fused optimisers refuse a moment whose memory is laid out otherwise than its parameter's."""
+    model = nn.Linear(3, 2)
+    model.weight = nn.Parameter(torch.randn(3, 2).T)  # not contiguous
+    made = optimiser.build(OptimiserConfig(), model)
+    model(torch.randn(4, 3)).square().sum().backward()
+    made.step()
+    kept = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in _state(made, model).items()}
+    again = optimiser.build(OptimiserConfig(), model)
+    optimiser.load_state_tensors(again, model, kept)
+    for name, tensor in _state(again, model).items():
+        torch.testing.assert_close(tensor, kept[name])
+    assert again.state[model.weight]["exp_avg"].stride() == model.weight.stride()
+
+
+def _state(made: torch.optim.Optimizer, model: nn.Module) -> dict[str, torch.Tensor]:
+    return optimiser.state_tensors(made, model)

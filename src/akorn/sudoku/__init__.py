@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from akorn.sudoku.board import Conflict, conflicts, format_board, is_valid_solution, parse_board
     from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, SudokuConfig
     from akorn.sudoku.data import SudokuData
+    from akorn.sudoku.examples import EXAMPLES
     from akorn.sudoku.model import EnergyTransformerSudoku, ItrSASudoku, SudokuModel, build
     from akorn.sudoku.recipes import RECIPES, SudokuRecipe
     from akorn.sudoku.solver import Answer, Frame, Solver
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "Answer": "solver",
     "Conflict": "board",
+    "EXAMPLES": "examples",
     "EnergyTransformerConfig": "config",
     "EnergyTransformerSudoku": "model",
     "Frame": "solver",
@@ -39,6 +41,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "EXAMPLES",
     "RECIPES",
     "Answer",
     "Conflict",
