@@ -71,7 +71,7 @@ def _lines(options: Options) -> Iterator[BoardLine]:
         yield parse_line(1, EXAMPLES["hard"])
     elif text == "-" or Path(text).is_file():
         yield from read_boards(text)
-    elif len(text) < 60 and ("/" in text or ("." in text.lstrip(".")[:-1] and any(c.isalpha() for c in text))):
+    elif len(text) < 81 and any(letter.isalpha() or letter == "/" for letter in text):
         raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
     else:
         line = parse_line(1, text)
