@@ -115,8 +115,9 @@ def test_random_oscillators_are_uniform(n: int) -> None:
     torch.testing.assert_close(x.norm(dim=-1), torch.ones(20000))
     assert x.mean(0).norm() < 4 / math.sqrt(20000)  # no direction is preferred
     torch.testing.assert_close(x.T @ x / 20000, torch.eye(n) / n, atol=0.02, rtol=0)
-    pictures = osc.random_oscillators((2, 4 * n, 3, 3), n, -3)
-    torch.testing.assert_close(osc.group(pictures, n, -3).norm(dim=-3), torch.ones(2, 4, 3, 3))
+    for dim in (-3, 1):
+        pictures = osc.random_oscillators((2, 4 * n, 3, 3), n, dim)
+        torch.testing.assert_close(osc.group(pictures, n, -3).norm(dim=-3), torch.ones(2, 4, 3, 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

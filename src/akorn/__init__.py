@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any
 from akorn._version import __version__
 
 if TYPE_CHECKING:
-    from akorn import nn, oscillators, sudoku, theory
+    from akorn import baselines, engine, kernels, nn, oscillators, simulate, sudoku, theory
     from akorn.models import create_model, list_models
-    from akorn.simulate import simulate
 
-_MODULES = ("nn", "oscillators", "sudoku", "theory")
-_NAMES = {"create_model": "models", "list_models": "models", "simulate": "simulate"}
+_MODULES = ("baselines", "engine", "kernels", "nn", "oscillators", "simulate", "sudoku", "theory")
+_NAMES = {"create_model": "models", "list_models": "models"}
 
-__all__ = ["__version__", "create_model", "list_models", "nn", "oscillators", "simulate", "sudoku", "theory"]
+__all__ = [
+    "__version__",
+    "baselines",
+    "create_model",
+    "engine",
+    "kernels",
+    "list_models",
+    "nn",
+    "oscillators",
+    "simulate",
+    "sudoku",
+    "theory",
+]
 
 
 def __getattr__(name: str) -> Any:

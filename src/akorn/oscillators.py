@@ -54,7 +54,10 @@ def ungroup(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def normalize(x: Tensor, dim: int = -1) -> Tensor:
-    """Π[x] = x / ‖x‖₂, the nearest point on the sphere."""
+    """Π[x] = x / ‖x‖₂, the nearest point on the sphere.
+
+    For lengths from TINY to the square root of the type's largest number (1e19 in float32): a zero vector stays zero.
+    """
     length = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
     return x / length.clamp_min(max(TINY, torch.finfo(x.dtype).tiny))
 
@@ -135,5 +138,7 @@ def random_oscillators(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Oscillators drawn uniformly on the sphere; `shape` is that of the ungrouped array, with channels at `dim`."""
+    if dim >= 0:
+        dim -= len(shape)
     x = torch.randn(*shape, generator=generator, device=device, dtype=dtype)
-    return ungroup(normalize(group(x, n, dim), dim), dim if dim < 0 else dim - len(shape))
+    return ungroup(normalize(group(x, n, dim), dim), dim)

@@ -121,6 +121,14 @@ BAD = {
     "norms": (lambda: ann.KuramotoStack([block(8, 4)], norms=[ann.GroupNorm(2, 8)]), "0 gaps, got 1 norms"),
     "steps": (lambda: ann.KuramotoStack([block(8, 4)])(torch.zeros(1, 8, 3, 3), torch.zeros(1, 8, 3, 3), [1, 2]),
               "as many numbers of steps, got 2"),
+    "half a step": (lambda: ann.KuramotoStack([block(8, 4)])(torch.zeros(1, 8, 3, 3), torch.zeros(1, 8, 3, 3), 2.5),
+                    "whole number, got 2.5"),
+    "odd readout": (
+        lambda: ann.KuramotoStack.with_group_norm(
+            [ann.KuramotoBlock(block(8, 4).layer, ann.Readout(8, 7)), block(8, 4)]
+        ),
+        "7 channels cannot be grouped",
+    ),
     "no mask": (lambda: ann.MixedStart(ann.FromStimulus(2), ann.RandomStart(2))(torch.zeros(1, 3, 4)),
                 r"boolean mask of shape \[1, 3\], got none"),
     "two n": (lambda: ann.MixedStart(ann.FromStimulus(2), ann.RandomStart(4)), "n=2 and n=4"),

@@ -151,6 +151,19 @@ BAD = {
     "heads": (lambda: ann.AttentionCoupling(10, 4), "10 channels cannot be split into 4 heads"),
     "grid": (lambda: ann.AttentionCoupling(16, 2, grid=(3, 3))(torch.zeros(1, 8, 16)), r"\(3, 3\) has 9 tokens.* 8"),
     "two grids": (lambda: ann.AttentionCoupling(16, 2, grid=(3, 3), position=ann.GTA((2, 3), 8)), r"not \(3, 3\)"),
+    "transposed grid": (lambda: ann.AttentionCoupling(16, 2, grid=(2, 8))(torch.zeros(1, 16, 8, 2)), r"has \(8, 2\)"),
+    "heads of another size": (
+        lambda: ann.AttentionCoupling(16, 2, position=ann.GTA((9,), 2)),
+        "heads of 2 components, not 8",
+    ),
+    "positions of another width": (
+        lambda: ann.AttentionCoupling(16, 2, position=ann.AbsolutePosition((9,), 8)),
+        "8 channels, not 16",
+    ),
+    "asymmetric positions": (
+        lambda: ann.AttentionCoupling(16, 2, position=ann.GTA((9,), 8), symmetric=True),
+        "needs symmetric positions",
+    ),
     "no grid at all": (lambda: ann.AttentionCoupling(16, 2, grid=(0, 3)), "each at least 1"),
     "vectors": (lambda: ann.AttentionCoupling(16, 2)(torch.zeros(2, 16)), "attention takes"),
     "mask of numbers": (lambda: ann.AttentionCoupling(16, 2, mask=torch.ones(3, 3)), "must be boolean"),

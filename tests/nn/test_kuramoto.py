@@ -1,7 +1,9 @@
 """The layer: the sphere, the equation, time-dependent C, recomputation, memory, compilation, and its errors."""
 
 import copy
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -154,6 +156,56 @@ def test_recomputation_stores_no_more_with_more_steps() -> None:
     assert most_saved(False, 64) > 3 * most_saved(False, 16)
 
 
+def test_recomputation_refuses_what_it_cannot_repeat() -> None:
+    x, c = torch.randn(2, 8), torch.randn(2, 8)
+    drops = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
+    with pytest.raises(ValueError, match="draw random numbers"):
+        ann.KuramotoLayer(8, 4, drops, recompute=True)(x, c, 3)
+
+    scale = torch.ones(8, requires_grad=True)
+
+    class Outside(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return scale * x  # no parameter of the module
+
+    with pytest.raises(RuntimeError, match=r"shape \[8\] that is no parameter"):
+        ann.KuramotoLayer(8, 4, Outside(), recompute=True, bias=True)(x, c, 3).sum().backward()
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), learn_gamma=True, recompute=True)
+    last = layer(x, c, 3)
+    with torch.no_grad():
+        layer.coupling.free_weight.mul_(2)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        last.sum().backward()
+    gamma = torch.tensor(0.5, requires_grad=True)
+    last = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 3))
+    with pytest.raises(RuntimeError, match="the very parameters"):
+        last.sum().backward()
+
+
+def test_saving_a_compiled_layer_and_numpy_steps(tmp_path: Path) -> None:
+    layer, x, c = make("dense"), state("dense"), state("dense", seed=2)
+    layer.compile_step(backend="aot_eager")
+    torch.save(layer, tmp_path / "layer.pt")
+    again = torch.load(tmp_path / "layer.pt", weights_only=False)
+    torch.testing.assert_close(again(x, c, np.int64(2)), layer(x, c, 2))
+
+
+def test_the_state_keeps_its_type_under_autocast(kind: str) -> None:
+    layer = make(kind).float()
+    for dtype in (torch.float32, torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert layer(state(kind).to(dtype), state(kind, seed=2).to(dtype), 2).dtype == dtype
+
+
+def test_vmap_and_meta() -> None:
+    layer, x, c = make("dense"), state("dense"), state("dense", seed=2)
+    many = torch.func.vmap(lambda x, c: layer(x, c, 2))(torch.stack((x, c)), torch.stack((c, x)))
+    torch.testing.assert_close(many[0], layer(x, c, 2))
+    nowhere = layer.to("meta")
+    assert nowhere(x.to("meta"), c.to("meta"), 2).shape == x.shape
+    assert "gamma=?" in repr(nowhere)
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_a_step_compiles_without_a_break(kind: str, symmetric: bool) -> None:
     layer, x, c = make(kind, symmetric=symmetric), state(kind), state(kind, seed=2)
@@ -248,7 +300,17 @@ BAD = {
     "other channels": (lambda: make("dense-tokens")(X[..., :8], X[..., :8], 1), "16 channels.* has 8"),
     "x and c differ": (lambda: make("dense-tokens")(X, X[:1], 1), r"shape of x, \[2, 6, 16\].*got \[1, 6, 16\]"),
     "too few c in time": (lambda: make("dense-tokens")(X, X.expand(2, 2, 6, 16), 3), "each of the 3 steps"),
-    "NaN": (lambda: make("dense-tokens")(X * float("nan"), X, 1), "192 NaN values"),
+    "NaN": (lambda: make("dense-tokens")(X * float("nan"), X, 1), "x of shape.*192 NaN or infinite values"),
+    "infinite c": (lambda: make("dense-tokens")(X, X + torch.inf, 1), "c of shape.*192 NaN or infinite values"),
+    "whole numbers": (lambda: make("dense-tokens")(X.long(), X, 1), "floating-point type, got torch.int64"),
+    "True steps": (lambda: make("dense-tokens")(X, X, True), "whole number, got True"),
+    "no c": (lambda: make("dense-tokens")(X, None, 1), "c must be an array, or a function of the step, got NoneType"),
+    "c(t) of another shape": (lambda: make("dense-tokens")(X, lambda t: X[:1], 1), r"c at step 0 has the shape \[1"),
+    "coupling of another width": (
+        lambda: make("dense", omega=None) and ann.KuramotoLayer(8, 4, ann.DenseCoupling(16)),
+        "coupling is for 16 channels, the layer has 8",
+    ),
+    "coupling of another n": (lambda: ann.KuramotoLayer(16, 4, ann.ScalarCoupling(8, 2)), "coupling has n=2"),
     "omega of another n": (lambda: make("dense", omega=ann.NaturalFrequency(3)), "omega has n=3, the layer n=4"),
     "omega of others": (lambda: make("dense", omega=ann.NaturalFrequency(4, 3)), "for 3 oscillators.* are 4"),
     "coupling of another shape": (

@@ -80,7 +80,25 @@ def test_absolute_positions_steer_queries_and_keys() -> None:
     assert len({tuple(row.tolist()) for row in position.embedding.detach()}) == 6  # every place is its own
 
 
+def test_given_matrices() -> None:
+    matrices = [torch.randn(6, 3, 2, 2) for _ in range(4)]
+    gta = ann.GTA.from_matrices((2, 3), *matrices)  # a head of 6 has no rotary start on a grid, but may have matrices
+    x = torch.randn(1, 2, 6, 6)
+    torch.testing.assert_close(gta.on_key(x), apply_pairs(matrices[2], x))
+    assert gta.resize((4, 6)).query.shape == (24, 3, 2, 2)
+    assert ann.GTA.from_matrices((2, 3), *matrices[:2]).symmetric
+    assert ann.GTA([2, 3], 8).grid == (2, 3)
+
+
 BAD = {
+    "matrices": (
+        lambda: ann.GTA.from_matrices((2,), torch.zeros(2, 3, 2, 2), torch.zeros(2, 3, 2)),
+        r"got \[2, 3, 2\]",
+    ),
+    "only a key": (
+        lambda: ann.GTA.from_matrices((2,), torch.zeros(2, 3, 2, 2), torch.zeros(2, 3, 2, 2), torch.zeros(2, 3, 2, 2)),
+        "given together",
+    ),
     "head too small": (lambda: ann.GTA((3, 3), 6), "head of 6 components.*multiple of 4"),
     "channels": (lambda: ann.AbsolutePosition((3, 3), 6), "6 channels cannot hold"),
     "grid": (lambda: ann.GTA((3, 3, 3), 8), r"\(length,\) or \(height, width\)"),

@@ -46,6 +46,12 @@ class AttentionCoupling(nn.Module):
             raise ValueError(f"{channels} channels cannot be split into {heads} heads")
         if position is not None and grid is not None and position.grid != tuple(grid):
             raise ValueError(f"the position is for the grid {position.grid}, not {tuple(grid)}")
+        if position is not None and position.head_dim not in (None, channels // heads):
+            raise ValueError(f"the position is for heads of {position.head_dim} components, not {channels // heads}")
+        if position is not None and position.channels not in (None, channels):
+            raise ValueError(f"the position is for {position.channels} channels, not {channels}")
+        if symmetric and isinstance(position, GTA) and not position.symmetric:
+            raise ValueError("a symmetric coupling needs symmetric positions: GTA(…, symmetric=True)")
         if position is None and grid is not None:
             position = GTA(tuple(grid), channels // heads, symmetric=symmetric)
         if mask is not None and mask.dtype != torch.bool:
@@ -60,6 +66,9 @@ class AttentionCoupling(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, tokens, C], or [B, C, H, W] with one token a pixel, → the same shape."""
         if x.ndim == 4:
+            grid = self.position.grid if self.position is not None else ()
+            if len(grid) == 2 and tuple(x.shape[2:]) != grid:
+                raise ValueError(f"the positions are for the grid {grid}, the state has {tuple(x.shape[2:])}")
             y = self._attend(x.flatten(2).transpose(1, 2))
             return y.transpose(1, 2).unflatten(2, x.shape[2:])
         if x.ndim != 3:

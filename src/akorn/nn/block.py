@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
+from akorn import oscillators as osc
+from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer, whole_steps
 from akorn.nn.norm import GroupNorm
 
 
@@ -89,12 +90,13 @@ class KuramotoStack(nn.Module):
         norms = []
         for block in blocks[:-1]:
             channels = getattr(block.readout, "out_channels", block.layer.channels)
+            osc.check_grouping(channels, block.layer.n)
             norms.append(GroupNorm(channels // block.layer.n, channels))
         return cls(blocks, norms=norms, transitions=transitions)
 
     def forward(self, x: Tensor, c: Tensor, steps: int | Sequence[int]) -> tuple[Tensor, Tensor]:
         """{X⁰, C⁰} → {X^L, C^L}; steps: one number for all blocks or one for each."""
-        each = [steps] * len(self.blocks) if isinstance(steps, int) else list(steps)
+        each = list(steps) if isinstance(steps, Sequence) else [whole_steps(steps)] * len(self.blocks)
         if len(each) != len(self.blocks):
             raise ValueError(f"{len(self.blocks)} blocks need as many numbers of steps, got {len(each)}")
         for index, (block, count) in enumerate(zip(self.blocks, each, strict=True)):

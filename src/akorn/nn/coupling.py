@@ -60,6 +60,7 @@ class ScalarCoupling(nn.Module):
         elif weight.shape != (oscillators, oscillators):
             raise ValueError(f"the weight must be [{oscillators}, {oscillators}], got {list(weight.shape)}")
         self.n = n
+        self.oscillators = oscillators
         self.symmetric = symmetric
         self.free_weight = nn.Parameter(weight.clone())
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +31,11 @@ class _Drive(NamedTuple):
     values: Tensor | None
     constant: bool
 
-    def __call__(self, t: int) -> Tensor:
-        return self.at(t)
+    def __call__(self, t: int, shape: torch.Size | None = None) -> Tensor:
+        c = self.at(t)
+        if shape is not None and c.shape != shape:
+            raise ValueError(f"c at step {t} has the shape {list(c.shape)}, x has {list(shape)}")
+        return c
 
 
 class Evolution(NamedTuple):
@@ -57,14 +61,15 @@ class KuramotoLayer(nn.Module):
         n: rotating dimensions N ≥ 2.
         coupling: J, any module that maps a state to an array of the same shape.
         omega: Ω, a `NaturalFrequency` or `PairwiseFrequency`; None for no rotation.
-        gamma: the step size γ, or its start where it is learned.
+        gamma: the step size γ, or its start where it is learned; a tensor keeps its precision.
         learn_gamma: whether γ is trained.
         rule: the update rule; by default `Kuramoto`, Eq. 4–5.
         stimulus: applied to c once before the steps, a `GroupNorm` for example.
         bias: add a learned constant to c, one value a channel. (The couplings here have none of their own, so
             that the energy's pair term holds J alone.)
         recompute: in training, recompute states in the backward pass instead of storing them, so that memory no
-            longer grows with the number of steps.
+            longer grows with the number of steps. Steps must then depend on x, c and the layer's parameters alone,
+            and draw no random numbers: anything else is refused.
 
     """
 
@@ -77,7 +82,7 @@ class KuramotoLayer(nn.Module):
         coupling: nn.Module,
         *,
         omega: nn.Module | None = None,
-        gamma: float = 1.0,
+        gamma: float | Tensor = 1.0,
         learn_gamma: bool = False,
         rule: UpdateRule | None = None,
         stimulus: nn.Module | None = None,
@@ -86,7 +91,8 @@ class KuramotoLayer(nn.Module):
     ) -> None:
         super().__init__()
         osc.check_grouping(channels, n)
-        _check_frequencies(omega, channels, n)
+        _check_part("coupling", coupling, channels, n)
+        _check_part("omega", omega, channels, n)
         self.channels = channels
         self.n = n
         self.coupling = coupling
@@ -95,10 +101,11 @@ class KuramotoLayer(nn.Module):
         self.stimulus = stimulus
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
         self.recompute = recompute
+        start = gamma.detach().clone() if isinstance(gamma, Tensor) else torch.tensor(float(gamma))
         if learn_gamma:
-            self.gamma = nn.Parameter(torch.tensor(float(gamma)))
+            self.gamma = nn.Parameter(start)
         else:
-            self.register_buffer("gamma", torch.tensor(float(gamma)))
+            self.register_buffer("gamma", start)
         self._compiled: _Step | None = None
         self._use_compiled = False
 
@@ -119,7 +126,7 @@ class KuramotoLayer(nn.Module):
 
         Nothing else is kept: without gradients, memory does not depend on `steps`.
         """
-        self._check(x, c, steps)
+        steps = self._check(x, c, steps)
         dim = osc.channel_axis(x)
         x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
         drive = self._drive(c, x.ndim)
@@ -129,7 +136,7 @@ class KuramotoLayer(nn.Module):
             x, energies = self._recomputed(x, drive, steps, energy)
         else:
             for t in range(steps):
-                x, value = self._run_step(x, drive(t), energy)
+                x, value = self._run_step(x, drive(t, x.shape), energy)
                 if value is not None:
                     energies.append(value)
                 if trajectory:
@@ -146,11 +153,10 @@ class KuramotoLayer(nn.Module):
 
     def energy(self, x: Tensor, c: Tensor, function: EnergyFunction = osc.energy) -> Tensor:
         """The energy of a normalised state: [B]."""
-        return function(x, self.coupling(x), self._drive(c, x.ndim)(0))
+        return function(x, self.coupling(x), self._drive(c, x.ndim)(0, x.shape))
 
     def compile_step(self, **options: object) -> None:
         """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
-        # The unbound function, so that a copy of the layer does not go on with this one's weights.
         self._compiled = torch.compile(type(self)._step, fullgraph=True, **options)  # type: ignore[call-overload]
         self._use_compiled = True
 
@@ -172,8 +178,8 @@ class KuramotoLayer(nn.Module):
         value = energy(x, jx, c) if energy is not None else None
         grouped = osc.group(x, self.n, dim)
         rotation = self.omega(grouped, dim) if self.omega is not None else None
-        x = self.rule.step(grouped, osc.group(jx + c, self.n, dim), rotation, self.gamma, dim)
-        return osc.ungroup(x, dim), value
+        after = self.rule.step(grouped, osc.group(jx + c, self.n, dim), rotation, self.gamma, dim)
+        return osc.ungroup(after, dim).to(x.dtype), value  # whatever autocast made of the parts
 
     def _recomputed(
         self, x: Tensor, drive: _Drive, steps: int, energy: EnergyFunction | None
@@ -181,12 +187,11 @@ class KuramotoLayer(nn.Module):
         """The steps with a backward pass that stores next to nothing."""
         if drive.values is None:
             raise ValueError("recompute=True needs c as an array: gradients cannot reach what a function c(t) uses")
-        parameters = [p for p in self.parameters() if p.requires_grad]
 
         def step(x: Tensor, c: Tensor, t: int) -> tuple[Tensor, Tensor | None]:
             return self._run_step(x, c if drive.constant else c[t], energy)
 
-        return recomputed(step, x, drive.values, steps, parameters)
+        return recomputed(step, x, drive.values, steps, lambda: [p for p in self.parameters() if p.requires_grad])
 
     def _drive(self, c: Stimulus, ndim: int) -> _Drive:
         """C as it acts on the oscillators: through the stimulus module, and with the bias."""
@@ -203,12 +208,14 @@ class KuramotoLayer(nn.Module):
             c = self.stimulus(c)
         return c if self.bias is None else c + per_channel(self.bias, c)
 
-    def _check(self, x: Tensor, c: Stimulus, steps: int) -> None:
-        if isinstance(steps, bool) or not isinstance(steps, int):
-            raise ValueError(f"steps must be a whole number, got {steps!r}")
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}")
+    def _check(self, x: Tensor, c: Stimulus, steps: int) -> int:
+        """Refuse what cannot be run; returns the number of steps as a plain int."""
+        steps = whole_steps(steps)
         dim = osc.channel_axis(x)
+        if not x.is_floating_point():
+            raise ValueError(f"x must be of a floating-point type, got {x.dtype}")
+        if not isinstance(c, Tensor) and not callable(c):
+            raise ValueError(f"c must be an array, or a function of the step, got {type(c).__name__}")
         if x.shape[dim] != self.channels:
             raise ValueError(f"the layer has {self.channels} channels, x of shape {list(x.shape)} has {x.shape[dim]}")
         if isinstance(c, Tensor) and c.shape != x.shape and c.shape != (steps, *x.shape):
@@ -216,22 +223,51 @@ class KuramotoLayer(nn.Module):
                 f"c must have the shape of x, {list(x.shape)}, or one for each of the {steps} steps,"
                 f" {[steps, *x.shape]}; got {list(c.shape)}"
             )
-        # A look at the values waits for the device, which a compiled graph or a CUDA graph must not do.
-        recording = torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
-        if not recording and x.isnan().any():
-            raise ValueError(f"x of shape {list(x.shape)} has {int(x.isnan().sum())} NaN values")
+        for name, values in (("x", x), ("c", c)):
+            if isinstance(values, Tensor) and _can_be_looked_at(values) and not values.isfinite().all():
+                count = int((~values.isfinite()).sum())
+                raise ValueError(f"{name} of shape {list(values.shape)} has {count} NaN or infinite values")
+        return steps
 
     def extra_repr(self) -> str:
         """What print() shows of the layer itself."""
         learned = "learned" if isinstance(self.gamma, nn.Parameter) else "fixed"
+        gamma = "?" if self.gamma.is_meta else f"{float(self.gamma):.3g}"
         rule = type(self.rule).__name__
-        return f"channels={self.channels}, n={self.n}, gamma={float(self.gamma):.3g} ({learned}), rule={rule}"
+        return f"channels={self.channels}, n={self.n}, gamma={gamma} ({learned}), rule={rule}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and saved: not the compiled step, which belongs to this process."""
+        return {**self.__dict__, "_compiled": None, "_use_compiled": False}
 
 
-def _check_frequencies(omega: nn.Module | None, channels: int, n: int) -> None:
-    """Ω must be of N dimensions, and one for each oscillator if it is not one for all."""
-    its_n, count = getattr(omega, "n", n), getattr(omega, "oscillators", None)
+def whole_steps(steps: object) -> int:
+    """A number of steps as a plain int; ValueError unless it is a whole number of at least 1."""
+    try:
+        count = index(steps)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
+    except TypeError:
+        raise ValueError(f"steps must be a whole number, got {steps!r}") from None
+    if isinstance(steps, bool):
+        raise ValueError(f"steps must be a whole number, got {steps!r}")
+    if count < 1:
+        raise ValueError(f"steps must be at least 1, got {count}")
+    return count
+
+
+def _check_part(name: str, part: nn.Module | None, channels: int, n: int) -> None:
+    """A coupling or Ω that says for which channels, oscillators or N it was made must fit the layer."""
+    its_n, width = getattr(part, "n", n), getattr(part, "channels", channels)
+    count = getattr(part, "oscillators", None)
     if its_n != n:
-        raise ValueError(f"omega has n={its_n}, the layer n={n}")
+        raise ValueError(f"{name} has n={its_n}, the layer n={n}")
+    if width != channels:
+        raise ValueError(f"{name} is for {width} channels, the layer has {channels}")
     if count is not None and count != channels // n:
-        raise ValueError(f"omega is for {count} oscillators, {channels} channels of n={n} are {channels // n}")
+        raise ValueError(f"{name} is for {count} oscillators, {channels} channels of n={n} are {channels // n}")
+
+
+def _can_be_looked_at(x: Tensor) -> bool:
+    """Whether values may be read here: it waits for the device, which compiling and recording must not do."""
+    if torch.compiler.is_compiling() or x.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return False
+    return not (x.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -22,12 +22,18 @@ def grid_tokens(grid: Grid) -> int:
 
 
 class Position(nn.Module):
-    """No position: every place returns what it gets. Queries, keys, values, outputs are [B, heads, tokens, D]."""
+    """No position: every place returns what it gets. Queries, keys, values, outputs are [B, heads, tokens, D].
+
+    A kind that is made for one size says so: `head_dim` for heads, `channels` for tokens.
+    """
+
+    head_dim: int | None = None
+    channels: int | None = None
 
     def __init__(self, grid: Grid) -> None:
         super().__init__()
         self.tokens = grid_tokens(grid)
-        self.grid = grid
+        self.grid = tuple(grid)
 
     def on_tokens(self, x: Tensor) -> Tensor:
         """[B, tokens, C], before queries and keys are computed."""
@@ -76,6 +82,7 @@ class AbsolutePosition(Position):
 
     def __init__(self, grid: Grid, channels: int, *, learn: bool = True) -> None:
         super().__init__(grid)
+        self.channels = channels
         embedding = sine_cosine(grid, channels)
         if learn:
             self.embedding = nn.Parameter(embedding)
@@ -99,6 +106,7 @@ class RotaryPosition(Position):
 
     def __init__(self, grid: Grid, head_dim: int) -> None:
         super().__init__(grid)
+        self.head_dim = head_dim
         self.register_buffer("matrices", rotary_matrices(grid, head_dim), persistent=False)
 
     def on_query(self, q: Tensor) -> Tensor:
@@ -122,15 +130,38 @@ class GTA(Position):
 
     """
 
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+
     def __init__(self, grid: Grid, head_dim: int, *, symmetric: bool = False) -> None:
         super().__init__(grid)
         start = rotary_matrices(grid, head_dim)
-        self.symmetric = symmetric
-        self.query = nn.Parameter(start.clone())
-        self.value = nn.Parameter(start.clone())
-        if not symmetric:
-            self.key = nn.Parameter(start.clone())
-            self.output = nn.Parameter(start.mT.contiguous())
+        self._set(start, start, None if symmetric else start, None if symmetric else start.mT)
+
+    @classmethod
+    def from_matrices(
+        cls, grid: Grid, query: Tensor, value: Tensor, key: Tensor | None = None, output: Tensor | None = None
+    ) -> GTA:
+        """Positions with given matrices, [tokens, head_dim/2, 2, 2] each; without `key` and `output`, symmetric."""
+        self = cls.__new__(cls)
+        Position.__init__(self, grid)
+        if (key is None) != (output is None):
+            raise ValueError("key and output are given together, or neither for a symmetric coupling")
+        for matrices in (query, value, key, output):
+            if matrices is not None and (matrices.shape != query.shape or query.shape[1:] != (*query.shape[1:2], 2, 2)):
+                raise ValueError(f"the matrices must be [tokens, head_dim/2, 2, 2], got {list(matrices.shape)}")
+        self.check(query.shape[0])
+        self._set(query, value, key, output)
+        return self
+
+    def _set(self, query: Tensor, value: Tensor, key: Tensor | None, output: Tensor | None) -> None:
+        self.head_dim = 2 * query.shape[1]
+        self.symmetric = key is None
+        for name, start in (("query", query), ("value", value), ("key", key), ("output", output)):
+            if start is not None:
+                setattr(self, name, nn.Parameter(start.detach().clone(memory_format=torch.contiguous_format)))
 
     def on_query(self, q: Tensor) -> Tensor:
         """The queries' matrices on the queries."""
@@ -153,14 +184,13 @@ class GTA(Position):
         """The same positions for another grid of as many axes, by linear interpolation of the learned matrices."""
         if len(grid) != len(self.grid):
             raise ValueError(f"cannot resize positions of the grid {self.grid} to {grid}: another number of axes")
-        resized = GTA(grid, 2 * self.query.shape[1], symmetric=self.symmetric).to(self.query)
+        mode = "bilinear" if len(grid) == 2 else "linear"
+        resized = {}
         for name, matrices in self.named_parameters():
             flat = matrices.flatten(1).T.reshape(1, -1, *self.grid)  # [1, F·4, H, W]
-            mode = "bilinear" if len(grid) == 2 else "linear"
             flat = F.interpolate(flat, size=grid, mode=mode, align_corners=False)
-            new = flat.flatten(2)[0].T.reshape(-1, *matrices.shape[1:])
-            resized.get_parameter(name).copy_(new)
-        return resized
+            resized[name] = flat.flatten(2)[0].T.reshape(-1, *matrices.shape[1:])
+        return GTA.from_matrices(grid, **resized)
 
 
 def apply_pairs(matrices: Tensor, x: Tensor) -> Tensor:
