@@ -1,6 +1,6 @@
 """Sudoku-size solving on one GPU: the fused kernels checked against float64, then timed beside the plain forms.
 
-    PYTHONPATH=src python benchmarks/solve_gpu.py
+    python benchmarks/solve_gpu.py [--record results] [--json FILE]
 
 Every time is the median of several, by CUDA events; "a sample" is one start of one board through all T steps.
 """
@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import re
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import triton
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from akorn import nn as akn
 from akorn import oscillators as osc
+from akorn.engine import write_record
 from akorn.kernels import attention, output, solve, tune, update
 
 REPEATS = 5
@@ -28,12 +31,13 @@ REPEATS = 5
 
 def main() -> None:
     args = arguments()
+    started = time.monotonic()
     torch.manual_seed(0)
     device = torch.device(args.device)
     name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu (interpreter)"
     print(f"{name}, torch {torch.__version__}, triton {triton.__version__}", flush=True)
     layer = sudoku_layer(args).to(device)
-    record: dict[str, object] = {"device": name, "torch": torch.__version__, "triton": triton.__version__}
+    record: dict[str, Any] = {"device": name, "torch": torch.__version__, "triton": triton.__version__}
     with torch.no_grad():
         record["errors"] = check(layer, args)
         record["kernels"] = {size: kernel_times(layer, size, args) for size in args.kernel_chunks}
@@ -44,6 +48,33 @@ def main() -> None:
         print(key, config)
     if args.json:
         args.json.write_text(json.dumps(record, indent=1, default=str) + "\n")
+    if args.record:
+        config = {key: value for key, value in vars(args).items() if key not in ("device", "record", "json")}
+        path = write_record(
+            "bench", "sudoku-solving", metrics_of(record), config=config, seed=0, data_fingerprint="none",
+            wall_time=time.monotonic() - started, device=args.device, folder=args.record,
+            extra=json.loads(json.dumps(record, default=str)),
+        )  # fmt: skip
+        print(f"recorded in {path}")
+
+
+def metrics_of(record: dict[str, Any]) -> dict[str, float]:
+    """The times as the ledger names them, such as fused/chunk256/ms_a_sample."""
+    found: dict[str, float] = {}
+    for size, times in record["a_sample"].items():
+        for name, value in times.items():
+            variant, first, _ = name.partition(": first call, s")
+            found[f"{slug(variant)}/chunk{size}/{'first_call_s' if first else 'ms_a_sample'}"] = value
+    for name, value in record["plain"].items():
+        variant, _, size = name.partition(", chunk ")
+        found[f"{slug(variant)}/chunk{size}/ms_a_sample"] = value
+    for size, times in record["kernels"].items():
+        found |= {f"{slug(name)}/chunk{size}/us_a_step": value for name, value in times.items()}
+    return found
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^\w×^]+", "-", name).strip("-")
 
 
 def arguments() -> argparse.Namespace:
@@ -58,6 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eager", type=int, nargs="*", default=[256])
     parser.add_argument("--compiled", type=int, nargs="*", default=[256, 1024])
     parser.add_argument("--json", type=Path, help="also write everything measured to this file")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="a folder that gets a record of the run")
     return parser.parse_args()
 
 

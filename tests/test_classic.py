@@ -86,6 +86,24 @@ def test_onset_of_a_known_curve() -> None:
     assert sim.measured_onset(k, np.zeros(60)) is None
 
 
+def test_an_onset_that_the_sweep_does_not_show_is_none() -> None:
+    k = np.linspace(0, 4, 60)
+    synchrony = sim.theoretical_synchrony(k, "lorentzian")
+    assert sim.measured_onset(k[k > 2.4], synchrony[k > 2.4]) is None  # all of the sweep is above the onset
+    assert sim.measured_onset(k[:33], synchrony[:33]) is None  # two points are above it
+    late, jump = k[k > 2.4], synchrony[k > 2.4]
+    jump[0] = 0.0
+    assert sim.measured_onset(late, jump) is None  # the fit has it at 2, below all that was swept
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_oscillators_have_no_onset(seed: int) -> None:
+    sweep = sim.simulate("classic", oscillators=3, steps=300, seed=seed)
+    assert sweep.onset is None
+    assert sweep.summary()["onset"] is None
+    assert "no onset was found here" in sweep.describe()
+
+
 def test_mean_field_is_the_all_to_all_matrix() -> None:
     x = torch.randn(3, 10, dtype=torch.float64)
     strength = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)

@@ -21,6 +21,7 @@ from akorn.cli.simulate import Options, run
 from akorn.errors import AkornError
 from akorn.nn import ConvCoupling, KuramotoLayer
 from akorn.simulate import lattice
+from akorn.simulate.figure import figure_of
 from akorn.simulate.files import write_animation
 from akorn.simulate.pictures import colours
 
@@ -179,13 +180,71 @@ def test_similar_directions_have_similar_colours() -> None:
         ({"preset": "classic", "network": "ring", "degree": 3}, "degree must be even"),
         ({"preset": "classic", "network": "ring", "degree": 2000}, "degree must be below"),
         ({"preset": "classic", "network": "small-world", "rewiring": 1.5}, "rewiring must be at most 1"),
-        ({"preset": "classic", "spread": 0.0}, "spread must be above 0"),
+        ({"preset": "classic", "spread": 0.0}, "spread must be at least 1e-06"),
+        ({"preset": "classic", "spread": 1e300}, "spread must be at most"),
+        ({"preset": "classic", "k_max": 1e300}, "k_max must be at most"),
+        ({"preset": "classic", "k_min": -1e300}, "k_min must be at least"),
+        ({"preset": "classic", "k_count": 10**6, "oscillators": 10**6}, "more than 4: choose fewer of either"),
+        ({"seed": 99999999999999999999}, "seed must be at most 9223372036854775807"),
+        ({"gamma": 1e38}, "gamma must be at most 100"),
+        ({"gamma": 1e300}, "gamma must be at most 100"),
+        ({"kernel_width": 1e-200}, "kernel_width must be at least 0.01"),
+        ({"preset": "waves", "kernel_width": 1e-200}, "kernel_width must be at least 0.01"),
+        ({"kernel_width": 1e300}, "kernel_width must be at most 9"),
+        ({"kernel_size": 65}, "kernel_size must be at most 63"),
+        ({"strength": -1e300}, "strength must be at least"),
+        ({"omega": 1e300}, "omega must be at most"),
+        ({"size": 2000}, "101 frames of 2000×2000 oscillators with n = 4 take 6.0 GiB"),
+        ({"steps": 10**30}, "steps must be at most"),
+        ({"device": "meta"}, "the device 'meta' cannot be used"),
     ],
 )
 def test_mistakes_are_named(options: dict, message: str) -> None:
     with pytest.raises(AkornError) as error:
         sim.simulate(**options)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("preset", ["fish", "waves"])
+def test_the_widest_settings_are_still_numbers(preset: str) -> None:
+    for width in (0.01, 5.0):
+        result = sim.simulate(preset, gamma=100.0, kernel_width=width, strength=1e6, seed=2**63 - 1, **SMALL)
+        assert np.isfinite(result.energies).all()
+        assert np.isfinite(result.kernel).all()
+
+
+def test_conditions_of_a_large_torus_are_asked_on_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answer as on the whole, at a price that does not grow with it."""
+    asked = []
+    check = lattice.layer_conditions
+    monkeypatch.setattr(lattice, "layer_conditions", lambda layer, c: asked.append(c.shape) or check(layer, c))
+    options = {"size": 40, "steps": 2, "kernel_size": 5}
+    for preset, n in (("fish", 4), ("waves", 4), ("fish", 2)):
+        whole = sim.simulate(preset, n=n, omega=1.0, **options)
+        monkeypatch.setattr(lattice, "CHECKED", 10)
+        small = sim.simulate(preset, n=n, omega=1.0, **options)
+        monkeypatch.undo()
+        monkeypatch.setattr(lattice, "layer_conditions", lambda layer, c: asked.append(c.shape) or check(layer, c))
+        assert whole.report.failed == small.report.failed
+    assert {shape[-1] for shape in asked} == {10, 40}
+
+
+def test_what_the_layers_refuse_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("x has 3 NaN values")
+
+    monkeypatch.setattr("akorn.simulate.run.simulate", refuse)
+    with pytest.raises(AkornError, match="x has 3 NaN values"):
+        run(Options(out=tmp_path / "fish.gif"))
+
+
+def test_the_figure_says_what_is_violated() -> None:
+    assert _title(sim.simulate("waves", **SMALL)) == "conditions violated: J is not symmetric"
+    assert _title(sim.simulate("fish", **SMALL)) == "conditions hold"
+
+
+def _title(result: sim.Simulation) -> str:
+    return next(axes.get_title() for axes in figure_of(result).axes if axes.get_ylabel() == "energy E")
 
 
 @pytest.mark.parametrize(

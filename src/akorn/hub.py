@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -25,6 +24,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
+from akorn.files import make_folder, replacing
 
 LIBRARY = "akorn"
 VERSION = 1
@@ -108,14 +108,11 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
         **model.settings(),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if card is not None or not (folder / CARD).exists():
-            _write(folder / CARD, (card if card is not None else default_card(model)).encode())
-        _write(folder / WEIGHTS, content)
-        _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
-    except OSError as error:
-        raise AkornError(f"{folder}: the model cannot be written ({error})") from error
+    make_folder(folder)
+    if card is not None or not (folder / CARD).exists():
+        _write(folder / CARD, (card if card is not None else default_card(model)).encode())
+    _write(folder / WEIGHTS, content)
+    _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
 def read_folder(folder: Path) -> Folder:
@@ -187,6 +184,5 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".tmp-{path.name}")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)

@@ -16,6 +16,8 @@ for [J, Ω] = 0. The two coincide. A commutator has no trace, tr(JΩ) = tr(ΩJ);
 positive semi-definite matrix of zero trace has eigenvalues that are ≥ 0 and sum to 0, so it is 0. (Nor does it help
 that states are no arbitrary vectors: the mean of xᵀ[J, Ω]x over all states on the spheres is tr[J, Ω]/N = 0 too, so
 if it is nowhere negative it is zero everywhere.) So 4 is what is checked here.
+
+A coupling with a bias, x ↦ Jx + b, is asked with c + b for c: that is where b belongs in the energy.
 """
 
 from __future__ import annotations
@@ -42,6 +44,16 @@ ANTISYMMETRIC = "Ω is antisymmetric"
 KERNEL = "Ωc = 0"
 COMMUTE = "[J, Ω] = 0"
 
+FAILURES = {
+    LINEAR: "J depends on the state",
+    SYMMETRIC: "J is not symmetric",
+    BLOCK_DIAGONAL: "Ω is not block-diagonal",
+    ANTISYMMETRIC: "Ω is not antisymmetric",
+    KERNEL: "Ωc ≠ 0",
+    COMMUTE: "[J, Ω] ≠ 0",
+}
+"""How to say that a condition is violated."""
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -58,6 +70,11 @@ class Condition:
         """Whether the question made sense."""
         return not math.isnan(self.deviation)
 
+    @property
+    def failure(self) -> str:
+        """What is so if it does not hold."""
+        return FAILURES[self.name]
+
 
 @dataclass(frozen=True)
 class LyapunovReport:
@@ -73,7 +90,15 @@ class LyapunovReport:
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of those that were found to be violated."""
-        return tuple(c.name for c in self.conditions if c.checked and not c.holds)
+        return tuple(c.name for c in self._violated())
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What is wrong, in words: one phrase for each name in `failed`."""
+        return tuple(c.failure for c in self._violated())
+
+    def _violated(self) -> list[Condition]:
+        return [c for c in self.conditions if c.checked and not c.holds]
 
     def deviation(self, name: str) -> float:
         """How far off a condition is."""
@@ -85,8 +110,8 @@ class LyapunovReport:
     def __str__(self) -> str:
         if self.holds:
             return "the conditions for a falling energy hold"
-        off = "; ".join(f"{c.name} (off by {c.deviation:.2g})" for c in self.conditions if c.name in self.failed)
-        return f"the conditions for a falling energy do not hold: violated is {off}"
+        off = "; ".join(f"{c.failure} (off by {c.deviation:.2g})" for c in self._violated())
+        return f"the conditions for a falling energy do not hold: {off}"
 
 
 def lyapunov_conditions(
@@ -104,53 +129,46 @@ def lyapunov_conditions(
 
     Nothing is ever built as a matrix that was not given as one: J is applied to random states u, v in float64, and
     ⟨u, Jv⟩ = ⟨Ju, v⟩ and JΩv = ΩJv are compared, so pictures and attention can be checked too. Random probes miss a
-    violation with probability zero, up to the tolerance.
+    violation with probability zero, up to the tolerance. They come one at a time: memory is that of a few states.
 
     Args:
         coupling: J, as a matrix [C·N, C·N], as blocks [C, C, N, N], or as any module or function on states. A module
             is copied to float64 and eval mode; a function must take float64. One that is not linear, attention for
             example, fails the condition that J does not depend on the state, and no other question about J is asked.
+            The constant b of an affine one, x ↦ Jx + b, counts as part of c.
         omega: Ω, as [N, N] for all, [C, N, N] one each, the whole [C·N, C·N], a module of `akorn.nn`, or None for 0.
         c: the stimulus, in the shape of the states, or None for 0.
         n: rotating dimensions N; needed unless the blocks or omega tell.
         shape: of the states, [B, C], [B, tokens, C] or [B, C, H, W]; needed if J is a function and c is None.
-        probes: number of random states.
+        probes: number of pairs of random states; more give the deviations more precisely.
         tolerance: relative deviation that is forgiven; by default a little more than float32's rounding.
         seed: of the random states.
 
     """
+    if isinstance(probes, bool) or not isinstance(probes, int) or probes < 1:
+        raise ValueError(f"probes must be a whole number of at least 1, got {probes!r}")
     n = _dimensions(coupling, omega, n)
     apply_j, shape, device = _as_function(coupling, c, shape)
     dim = -1 if len(shape) < 4 else -3
-    count = shape[dim] // n
     osc.check_grouping(shape[dim], n)
+    count = shape[dim] // n
     blocks, off_diagonal = _frequencies(omega, n, count, device)
-
-    generator = torch.Generator().manual_seed(seed)
-    size = (probes, *shape[1:])
-    u, v = (torch.randn(size, generator=generator, dtype=torch.float64).to(device) for _ in range(2))
+    for name, values in (("Ω", blocks), ("c", c)):
+        if values is not None and not values.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
 
     def rotated(x: Tensor) -> Tensor:
         return osc.ungroup(osc.rotate(osc.group(x, n, dim), blocks, dim), dim)
 
     with torch.no_grad():
-        ju, jv = apply_j(u), apply_j(v)
-        if jv.shape != v.shape:
-            raise ValueError(f"the coupling maps a state of shape {list(v.shape)} to {list(jv.shape)}")
-        for name, values in (("J", jv), ("Ω", blocks), ("c", torch.zeros(1) if c is None else c)):
-            if not values.isfinite().all():
-                raise ValueError(f"{name} has values that are not finite")
-        linear = _norm(apply_j(2 * u - 3 * v) - (2 * ju - 3 * jv)) / _scale(_norm(2 * ju - 3 * jv))
-        size_j, size_omega = _norm(jv), _norm(blocks) / math.sqrt(blocks.numel() / n**2)  # the latter of one block
-        # Over random u and v, the mean of (⟨u, Jv⟩ − ⟨Ju, v⟩)² is ‖J − Jᵀ‖² and that of ‖Jv‖² is ‖J‖².
-        forms = u.flatten(1) @ jv.flatten(1).mT - ju.flatten(1) @ v.flatten(1).mT  # [probes, probes]
-        symmetric = _norm(forms) / math.sqrt(probes) / _scale(size_j)
-        commutator = _norm(apply_j(rotated(v)) - rotated(jv)) / _scale(size_j * size_omega)
+        size_omega = _norm(blocks) / math.sqrt(blocks.numel() / n**2)  # of one block
+        constant = _constant(apply_j, (1, *shape[1:]), device)
+        linear, symmetric, commutator = _deviations(apply_j, constant, rotated, probes, seed)
         antisymmetric = _norm(blocks + blocks.mT) / _scale(2 * _norm(blocks))
-        kernel = 0.0
+        drive = constant if linear <= tolerance else torch.zeros_like(constant)
         if c is not None:
-            drive = c.detach().to(device, torch.float64).reshape(-1, *shape[1:])
-            kernel = _norm(rotated(drive)) / _scale(size_omega * _norm(drive))
+            drive = drive + c.detach().to(device, torch.float64).reshape(-1, *shape[1:])
+        kernel = _norm(rotated(drive)) / _scale(size_omega * _norm(drive))
 
     matrix = linear <= tolerance
     found = {
@@ -159,18 +177,62 @@ def lyapunov_conditions(
         BLOCK_DIAGONAL: off_diagonal,
         ANTISYMMETRIC: antisymmetric,
         KERNEL: kernel,
-        COMMUTE: commutator if matrix else math.nan,
+        COMMUTE: commutator / _scale(size_omega) if matrix else math.nan,
     }
     return LyapunovReport(tuple(Condition(name, off, off <= tolerance) for name, off in found.items()))
 
 
 def layer_conditions(layer: KuramotoLayer, c: Tensor, **options: int | float) -> LyapunovReport:
-    """`lyapunov_conditions` of a layer, with c as its stimulus module and bias make it; options as there."""
+    """`lyapunov_conditions` of a layer, with c as its stimulus module and bias make it; options as there.
+
+    c is one stimulus, constant in time and in the shape of the states: the theory has no other.
+    """
     if not isinstance(layer.rule, Kuramoto):
         raise ValueError(f"the theory is about the rule Kuramoto, the layer has {type(layer.rule).__name__}")
+    if not isinstance(c, Tensor):
+        raise ValueError(f"c must be an array that is constant in time, got {type(c).__name__}: pass one step's c")
+    if c.ndim not in (2, 3, 4) or c.shape[-1 if c.ndim < 4 else -3] != layer.channels:
+        raise ValueError(
+            f"c must be constant in time, [B, C], [B, tokens, C] or [B, C, H, W] with C = {layer.channels}, got shape"
+            f" {list(c.shape)}: of one for each step, pass one step's"
+        )
     with torch.no_grad():
         drive = layer._drive(c, c.ndim)(0)
     return lyapunov_conditions(layer.coupling, layer.omega, drive, n=layer.n, **options)  # type: ignore[arg-type]
+
+
+def _constant(apply_j: Callable[[Tensor], Tensor], size: tuple[int, ...], device: torch.device) -> Tensor:
+    """What the coupling makes of 0: the b of Jx + b; 0 where the coupling is not defined there, so not affine."""
+    zero = torch.zeros(size, dtype=torch.float64, device=device)
+    constant = apply_j(zero)
+    if constant.shape != zero.shape:
+        raise ValueError(f"the coupling maps a state of shape {list(size)} to {list(constant.shape)}")
+    return constant if constant.isfinite().all() else zero
+
+
+def _deviations(
+    apply_j: Callable[[Tensor], Tensor], constant: Tensor, rotated: Callable[[Tensor], Tensor], probes: int, seed: int
+) -> tuple[float, float, float]:
+    """How far J is from linear, from symmetric and from commuting with Ω, relative to ‖J‖."""
+    generator = torch.Generator().manual_seed(seed)
+    bent = combined = image = skew = commutator = 0.0  # sums of squares
+
+    def draw() -> Tensor:
+        return torch.randn(constant.shape, generator=generator, dtype=torch.float64).to(constant.device)
+
+    for _ in range(probes):
+        u, v = draw(), draw()
+        ju, jv = apply_j(u) - constant, apply_j(v) - constant
+        if not jv.isfinite().all():
+            raise ValueError("J has values that are not finite")
+        # In the mean over u and v, ‖Jv‖² is ‖J‖², the next ‖J − Jᵀ‖² and the last ‖[J, Ω]‖².
+        image += _norm(jv) ** 2
+        skew += float((u * jv).sum() - (ju * v).sum()) ** 2
+        commutator += _norm(apply_j(rotated(v)) - constant - rotated(jv)) ** 2
+        bent += _norm(apply_j(2 * u - 3 * v) - constant - (2 * ju - 3 * jv)) ** 2
+        combined += _norm(2 * ju - 3 * jv) ** 2
+    size = _scale(image)
+    return math.sqrt(bent / _scale(combined)), math.sqrt(skew / size), math.sqrt(commutator / size)
 
 
 def _dimensions(coupling: Coupling, omega: Tensor | nn.Module | None, n: int | None) -> int:
@@ -179,7 +241,7 @@ def _dimensions(coupling: Coupling, omega: Tensor | nn.Module | None, n: int | N
         n = coupling.shape[-1]
     whole = isinstance(coupling, Tensor) and isinstance(omega, Tensor) and omega.shape == coupling.shape
     if n is None and omega is not None and not whole:
-        n = omega.shape[-1] if isinstance(omega, Tensor) else int(omega.n)  # type: ignore[arg-type]
+        n = omega.shape[-1] if isinstance(omega, Tensor) else getattr(omega, "n", None)
     if n is None:
         raise ValueError("n, the number of rotating dimensions, cannot be read from J or Ω: pass it as n=…")
     return n

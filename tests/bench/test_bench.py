@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from akorn.bench.cases import COUPLINGS, Size, build, plain_loop
+from akorn.bench.cases import COUPLINGS, Size, build, default_channels, plain_loop
 from akorn.bench.measure import measure
+from akorn.cli import main
 from akorn.cli.bench import Options, run
 from akorn.errors import AkornError
+from akorn.theory import lyapunov_conditions
 
 CPU = torch.device("cpu")
 SIZE = Size(2, 32, (3, 4))
@@ -21,6 +23,29 @@ def test_the_plain_loop_is_the_layer(name: str) -> None:
     states = plain_loop(layer, x, c, 3)
     assert len(states) == 4
     torch.testing.assert_close(states[-1].reshape(x.shape), layer(x, c, 3))
+
+
+@pytest.mark.parametrize("name", COUPLINGS)
+def test_odd_dimensions_with_the_default_channels(name: str) -> None:
+    for n in (2, 3, 5, 8):
+        assert all(channels % n == 0 for channels in default_channels(n))
+    channels = default_channels(3)[0]
+    layer, x, c = build(name, Size(1, channels, (2, 3)), 3, CPU, torch.float64)
+    torch.testing.assert_close(plain_loop(layer, x, c, 2)[-1].reshape(x.shape), layer(x, c, 2))
+
+
+@pytest.mark.parametrize("name", [name for name in COUPLINGS if "symmetric" in name and "attention" not in name])
+def test_symmetric_couplings_are(name: str) -> None:
+    for wanted in (True, False):
+        layer, _, c = build(name if wanted else name.removesuffix("-symmetric"), SIZE, 4, CPU, torch.float64)
+        assert lyapunov_conditions(layer.coupling, None, c, n=4).holds is wanted
+
+
+def test_help_names_every_coupling(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    told = capsys.readouterr().out
+    assert all(name in told for name in COUPLINGS)
 
 
 def test_peak_memory_is_counted() -> None:
@@ -55,11 +80,21 @@ def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         ({"couplings": ("dense", "magnetic")}, "unknown coupling 'magnetic': the known ones are dense"),
         ({"channels": (10,)}, "10 channels cannot be grouped"),
-        ({"steps": (0,)}, "steps must be at least 1"),
+        ({"steps": (0,)}, "--steps must be at least 1, got 0"),
         ({"batch": 0}, "--batch must be at least 1"),
-        ({"n": 1}, "at least 2 rotating dimensions"),
-        ({"record": Path("/nowhere/at/all")}, "no folder"),
-        ({"device": "abacus"}, "unknown device 'abacus'"),
+        ({"n": 1}, "--n must be at least 2, got 1"),
+        ({"channels": (0,)}, "--channels must be at least 1, got 0"),
+        ({"channels": (16, -8)}, "--channels must be at least 1, got -8"),
+        ({"channels": ()}, "--channels needs at least one value"),
+        ({"couplings": ()}, "--couplings needs at least one value"),
+        ({"steps": ()}, "--steps needs at least one value"),
+        ({"grid": (0, 0)}, "--grid must be at least 1, got 0"),
+        ({"seed": 99999999999999999999}, "--seed must be from 0 to 9223372036854775807"),
+        ({"seed": -1}, "--seed must be from 0"),
+        ({"couplings": ("attention",), "channels": (12,)}, "12 channels cannot be split into 8 heads"),
+        ({"record": Path("/nowhere/at/all")}, "does not exist"),
+        ({"device": "abacus"}, "the device 'abacus' cannot be used"),
+        ({"device": "meta"}, "the device 'meta' cannot be used"),
     ],
 )
 def test_bad_input(options: dict, message: str) -> None:

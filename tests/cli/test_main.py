@@ -75,6 +75,46 @@ def test_mistakes_get_one_line(akorn: Akorn) -> None:
     assert_refused(akorn("bench", "--device", "abacus"), "abacus")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("simulate --steps 2.5", "--steps: expected a whole number, got 2.5"),
+        ("simulate --gamma x", "--gamma: expected a number, got x"),
+        ("simulate --seed x", "--seed: expected a whole number, got x"),
+        ("simulate --seed 99999999999999999999", "seed must be at most"),
+        ("simulate --device meta", "the device 'meta' cannot be used"),
+        ("simulate --gamma 1e300", "gamma must be at most 100"),
+        ("bench --channels 1.5", "--channels: expected whole numbers, got 1.5"),
+        ("bench --steps 1 x", "--steps: expected whole numbers, got 1 x"),
+        ("bench --grid 3 x", "--grid: expected 2 whole numbers, got 3 x"),
+        ("bench --couplings", "--couplings needs at least one value"),
+        ("bench --couplings dense --channels 64 --n 3", "64 channels cannot be grouped"),
+        ("bench --seed 99999999999999999999", "--seed must be from 0"),
+    ],
+)
+def test_readable_in_one_line(akorn_here: Akorn, words: str, message: str) -> None:
+    """Also where the work has begun: a progress bar leaves nothing behind where there is no terminal."""
+    assert_refused(akorn_here(*words.split()), message)
+
+
+def test_a_device_that_is_not_there_gets_one_line(akorn_here: Akorn) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    for command in ("simulate", "bench"):
+        assert_refused(akorn_here(command, "--device", "cuda"), "the device 'cuda' cannot be used")
+
+
+def test_simulate_help_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", "--help"])
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "None" not in told
+    assert "--steps INT Number of steps. (default: the preset's)" in told
+    assert "Files of these two names are replaced." in told
+
+
 def test_no_command_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([])

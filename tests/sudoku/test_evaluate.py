@@ -15,7 +15,7 @@ from fake_net import FakeNet
 
 from akorn.errors import AkornError
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
-from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate
+from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
 from akorn.sudoku.generate import make
 from akorn.sudoku.model import build
 from akorn.sudoku.noise import board_keys, start_noise
@@ -177,6 +177,14 @@ def test_auroc_by_hand() -> None:
     assert np.isnan(auroc([1, 2], [1, 1]))
     with pytest.raises(ValueError, match="one label a score"):
         auroc([1, 2], [1])
+
+
+def test_within_auroc_compares_answers_to_the_same_board_alone() -> None:
+    scores = [[1, 2], [11, 12], [5, 6]]  # the second board's scores are higher, which must not matter
+    assert within_auroc(scores, [[0, 1], [0, 1], [1, 1]]) == 1.0
+    assert within_auroc(scores, [[0, 1], [1, 0], [0, 0]]) == 0.5
+    assert within_auroc([[1, 2, 3], [2, 1, 0]], [[0, 1, 1], [0, 1, 0]]) == pytest.approx((2 * 1.0 + 2 * 0.5) / 4)
+    assert np.isnan(within_auroc(scores, [[1, 1], [0, 0], [1, 1]]))
 
 
 _SCRIPT = """

@@ -17,7 +17,6 @@ from akorn.sudoku.config import ItrSAConfig
 from akorn.sudoku.exact import solve_exact
 from akorn.sudoku.examples import EASY, HARD, MEDIUM
 from akorn.sudoku.noise import board_keys, start_noise
-from akorn.sudoku.processes import pick_device
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +140,3 @@ def test_bad_puzzles_say_what_is_wrong_and_where(solver: Solver) -> None:
         solver.solve(np.zeros((2, 80), dtype=np.uint8))
     with pytest.raises(ValueError, match="steps"):
         solver.solve(EASY, steps=0)
-
-
-def test_devices() -> None:
-    assert pick_device("cpu") == torch.device("cpu")
-    for name in ("abacus", "cuda:99"):
-        with pytest.raises(AkornError, match=name):
-            pick_device(name)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from akorn import oscillators as osc
 from akorn.errors import AkornError
 from akorn.nn import (
     AttentionCoupling,
     ConvCoupling,
     DenseCoupling,
     KuramotoLayer,
+    NaturalFrequency,
     PairwiseFrequency,
+    ScalarCoupling,
     SparseCoupling,
 )
 
@@ -36,6 +40,9 @@ class Size:
         return self.grid[0] * self.grid[1]
 
 
+HEADS = 8
+
+
 def _ring(size: Size, n: int) -> nn.Module:
     """Each token listens to its four nearest on a ring."""
     nodes = torch.arange(size.tokens)
@@ -46,13 +53,27 @@ def _ring(size: Size, n: int) -> nn.Module:
 # name → (the coupling for a size and N, whether its states are pictures)
 COUPLINGS: dict[str, tuple[Callable[[Size, int], nn.Module], bool]] = {
     "dense": (lambda size, n: DenseCoupling(size.channels), False),
+    "dense-symmetric": (lambda size, n: DenseCoupling(size.channels, symmetric=True), False),
+    "scalar": (lambda size, n: ScalarCoupling(size.channels // n, n), False),
+    "scalar-symmetric": (lambda size, n: ScalarCoupling(size.channels // n, n, symmetric=True), False),
     "sparse": (_ring, False),
     "conv1d-9": (lambda size, n: ConvCoupling(size.channels, 9, dims=1), False),
     "conv2d-5": (lambda size, n: ConvCoupling(size.channels, 5), True),
+    "conv2d-5-symmetric": (lambda size, n: ConvCoupling(size.channels, 5, symmetric=True), True),
     "conv2d-9": (lambda size, n: ConvCoupling(size.channels, 9), True),
-    "attention": (lambda size, n: AttentionCoupling(size.channels, 8), False),
-    "attention-gta": (lambda size, n: AttentionCoupling(size.channels, 8, grid=size.grid), False),
+    "attention": (lambda size, n: AttentionCoupling(size.channels, HEADS), False),
+    "attention-gta": (lambda size, n: AttentionCoupling(size.channels, HEADS, grid=size.grid), False),
+    "attention-gta-symmetric": (
+        lambda size, n: AttentionCoupling(size.channels, HEADS, grid=size.grid, symmetric=True),
+        False,
+    ),
 }
+
+
+def default_channels(n: int) -> tuple[int, ...]:
+    """64 and 256, or the next that are whole oscillators, and whole heads of a size that GTA can turn in fours."""
+    unit = math.lcm(4 * HEADS, n)
+    return tuple(unit * math.ceil(channels / unit) for channels in (64, 256))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -67,9 +88,9 @@ def build(
 ) -> tuple[KuramotoLayer, Tensor, Tensor]:
     """A layer with learned γ and Ω, a start and a stimulus."""
     make, pictures = COUPLINGS[name]
-    layer = KuramotoLayer(
-        size.channels, n, make(size, n), omega=PairwiseFrequency(n, init=0.5), gamma=0.5, learn_gamma=True
-    ).to(device, dtype)
+    osc.check_grouping(size.channels, n)
+    omega = NaturalFrequency(n, init=0.5) if n % 2 else PairwiseFrequency(n, init=0.5)
+    layer = KuramotoLayer(size.channels, n, make(size, n), omega=omega, gamma=0.5, learn_gamma=True).to(device, dtype)
     shape = (size.batch, size.channels, *size.grid) if pictures else (size.batch, size.tokens, size.channels)
     x, c = (torch.randn(shape, device=device, dtype=dtype) for _ in range(2))
     return layer, x, c

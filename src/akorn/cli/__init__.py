@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -31,6 +32,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
     "bench": ("akorn.cli.bench", "measure time and memory of Kuramoto layers on this machine"),
 }
+
+# what was expected → how Python complains of a word that is not it
+_UNREADABLE = {
+    "a whole number": r"invalid literal for int\(\) with base 10:",
+    "a number": r"could not convert string to float:",
+}
+# how tyro complains of words for options of several types or values
+_SEVERAL = (
+    r"no type matching (?:\{None\}\|)?(?P<kind>.+?) could be instantiated from \[(?P<words>.*?)\]\.",
+    r"Could not parse arguments \[(?P<words>.*?)\] into tuple type (?P<kind>.*)",
+    r"Could not find valid parse for arguments: \[(?P<words>.*?)\]",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -105,7 +118,34 @@ def _one_line(box: str) -> str:
             break
         if text:
             lines.append(text)
-    return " ".join(lines) or "these options cannot be read"
+    return _plain(" ".join(lines)) or "these options cannot be read"
+
+
+def _plain(told: str) -> str:
+    """What tyro says of a word that is no value of an option's type, in plain words; anything else as it is."""
+    wrong = re.match(r"Error parsing (--\S+): (.*)", told)
+    if wrong is None:
+        return told
+    option, reason = wrong.groups()
+    for kind, said in _UNREADABLE.items():
+        word = re.search(said + r" (['\"])(.*?)\1(?: |$)", reason)
+        if word is not None:
+            return f"{option}: expected {kind}, got {word[2]}"
+    for pattern in _SEVERAL:
+        several = re.match(pattern, reason)
+        if several is not None:
+            words = " ".join(re.findall(r"'(.*?)'", several["words"]))
+            return f"{option}: expected {_kind(several.groupdict().get('kind'))}, got {words}"
+    return f"{option}: {reason}"
+
+
+def _kind(kind: str | None) -> str:
+    """A type in words, from tyro's or Python's way of writing it; of a list tyro does not say which."""
+    if kind is None:
+        return "whole numbers"
+    count = kind.count("int") if kind.startswith("typing.Tuple") else 0
+    word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
+    return f"{count} {word}" if count else word
 
 
 def _fail(message: str) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_folder, print_json
+from akorn.cli.common import CommonOptions, print_json
 from akorn.errors import AkornError
+from akorn.files import make_folder
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ def run(options: Options) -> int:
     for file in files:
         if file.exists():
             raise AkornError(f"{file} is there already; choose another folder or remove it")
-    options.folder.mkdir(parents=True, exist_ok=True)
-    check_folder(files[0])
+    make_folder(options.folder)
     from rich.console import Console
     from rich.progress import Progress
 

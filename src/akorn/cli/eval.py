@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,6 +12,7 @@ import tyro
 
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
+from akorn.files import make_folder
 
 if TYPE_CHECKING:
     from akorn.sudoku.evaluate import Evaluation
@@ -55,11 +57,12 @@ def run(options: Options) -> int:
         raise AkornError(f"--limit must be at least 1, got {options.limit}")
     if options.against_steps and options.plots is None:
         raise AkornError("--against-steps needs --plots, the folder for its plot")
-    if options.plots is not None:
-        _make_folder(options.plots)
+    for folder in (options.plots, options.results):
+        if folder is not None:
+            make_folder(folder)
     import numpy as np
 
-    from akorn.cli.common import pick_device
+    from akorn.devices import pick_device
     from akorn.models import load_model
     from akorn.sudoku.data import SudokuData, load
     from akorn.sudoku.evaluate import evaluate
@@ -94,13 +97,6 @@ def run(options: Options) -> int:
     return 0
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AkornError(f"cannot make the folder {path}: {error.strerror}") from None
-
-
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.engine.ledger import write_record
@@ -114,6 +110,8 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
         "data": options.data.stem if options.data is not None else "generated",
     }  # fmt: skip
     metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, **found.accuracies}
+    if found.samples is not None and found.energy is not None and not math.isnan(found.samples.auroc()):
+        metrics["auroc"] = found.samples.auroc()
     return write_record(
         "eval", str(config["model"]), metrics, config=config, seed=int(origin["seed"]) if origin else 0,
         data_fingerprint=fingerprint, wall_time=found.seconds, device=device, folder=options.results,
@@ -153,8 +151,7 @@ def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards
         counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
         by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in ("sum", "last")}
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
-        if found.samples.correct.any() and not found.samples.correct.all():
-            say(f"AUROC of low energy for correctness: {found.samples.auroc():.3f}")
+        say(f"AUROC of low energy for right answers among those to a board: {found.samples.auroc():.3f}")
     if options.against_steps:
         by_steps = {
             steps: evaluate(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from akorn.cli.common import CommonOptions, check_folder, print_json
+from akorn.cli.common import CommonOptions, print_json
 from akorn.errors import AkornError
+from akorn.files import replacing
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ def run(options: Options) -> int:
     if str(options.out) == "-":
         print(text, end="")
         return 0
-    check_folder(options.out)
-    temporary = options.out.with_name(f".tmp-{options.out.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, options.out)
+    with replacing(options.out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     print(f"wrote {options.out} from {len(records)} records")
     return 0

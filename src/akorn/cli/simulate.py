@@ -6,9 +6,17 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import arg
 
 from akorn.cli.common import CommonOptions, print_json
+from akorn.errors import AkornError
+
+_PRESETS = "(default: the preset's)"
+Whole = Annotated[int | None, arg(metavar="INT", help_behavior_hint=_PRESETS)]
+Number = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint=_PRESETS)]
+Word = Annotated[str | None, arg(metavar="WORD", help_behavior_hint=_PRESETS)]
 
 
 @dataclass(frozen=True)
@@ -21,45 +29,45 @@ class Options(CommonOptions):
     preset: str = "fish"
     """fish (64×64 oscillators, Gaussian kernel: the energy falls), waves (a random 9×9 kernel: travelling waves)
     or classic (the scalar Kuramoto model on a network, swept over the coupling strength)."""
-    out: Path | None = None
-    """The animation, .gif or .mp4; the figure gets the same name with .png. By default PRESET.gif."""
-    steps: int | None = None
+    out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="(default: PRESET.gif)")] = None
+    """The animation, .gif or .mp4; the figure gets the same name with .png. Files of these two names are replaced."""
+    steps: Whole = None
     """Number of steps."""
-    gamma: float | None = None
+    gamma: Number = None
     """Step size γ."""
-    frames: int | None = None
+    frames: Whole = None
     """At most so many frames in the animation."""
-    dtype: str | None = None
+    dtype: Word = None
     """float32 or float64."""
-    size: int | None = None
+    size: Whole = None
     """fish, waves: oscillators a side."""
-    n: int | None = None
+    n: Whole = None
     """fish, waves: rotating dimensions N, 2 or more."""
-    kernel_size: int | None = None
+    kernel_size: Whole = None
     """fish, waves: width of the coupling kernel, odd."""
-    kernel_width: float | None = None
+    kernel_width: Number = None
     """fish, waves: standard deviation of the Gaussian, or of the random kernel's blur."""
-    strength: float | None = None
+    strength: Number = None
     """fish, waves: size of the coupling J."""
-    omega: float | None = None
+    omega: Number = None
     """fish, waves: natural frequency, shared by all."""
-    oscillators: int | None = None
+    oscillators: Whole = None
     """classic: how many."""
-    network: str | None = None
+    network: Word = None
     """classic: all, ring, small-world or random."""
-    degree: int | None = None
+    degree: Whole = None
     """classic: mean number of neighbours on a network."""
-    rewiring: float | None = None
+    rewiring: Number = None
     """classic: share of edges rewired in a small world."""
-    frequencies: str | None = None
+    frequencies: Word = None
     """classic: how natural frequencies are spread, lorentzian or gaussian."""
-    spread: float | None = None
+    spread: Number = None
     """classic: half width of the Lorentzian, standard deviation of the Gaussian."""
-    k_min: float | None = None
+    k_min: Number = None
     """classic: smallest coupling strength."""
-    k_max: float | None = None
+    k_max: Number = None
     """classic: largest coupling strength."""
-    k_count: int | None = None
+    k_count: Whole = None
     """classic: number of coupling strengths."""
 
 
@@ -75,7 +83,10 @@ def run(options: Options) -> int:
     out = options.out if options.out is not None else Path(f"{options.preset}.gif")
     figure = check_output(out)
     with _Bar() as bar:
-        result = simulate(options.preset, progress=bar.task("simulating", settings.steps), **changes)
+        try:
+            result = simulate(options.preset, progress=bar.task("simulating", settings.steps), **changes)
+        except (ValueError, MemoryError) as error:  # what the layers have against these settings
+            raise AkornError(str(error) or "there is not enough memory for these settings") from error
         write_animation(result, out, bar.task("drawing", len(result.frames)))
         write_figure(result, figure)
     if options.json:
@@ -93,13 +104,14 @@ def _changes(options: Options) -> dict[str, Any]:
 
 
 class _Bar:
-    """A progress bar on stderr."""
+    """A progress bar on stderr, where that is a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import Progress
 
-        self._progress = Progress(console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
 
     def __enter__(self) -> _Bar:
         self._progress.start()

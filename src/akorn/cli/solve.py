@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_folder, print_json, say
+from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
+from akorn.files import check_writable
 
 if TYPE_CHECKING:
     from akorn.sudoku.read import BoardLine
@@ -46,7 +47,7 @@ def run(options: Options) -> int:
         if getattr(options, name) < 1:
             raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
     if options.gif is not None:
-        check_folder(options.gif)
+        check_writable(options.gif)
         if options.gif.suffix.lower() != ".gif":
             raise AkornError(f"--gif {options.gif}: the file's name must end in .gif")
     lines = _lines(options)

@@ -15,6 +15,7 @@ from akorn.cli import parse as parse_options
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
+from akorn.files import make_folder, replacing
 from akorn.sudoku.recipes import RECIPES, SudokuRecipe
 
 
@@ -74,6 +75,8 @@ def run(options: Options) -> int:
     """Train, and leave the finished model in the run's folder."""
     default = RECIPES[options.recipe]()
     recipe = _configured(options)
+    if options.results is not None:
+        make_folder(options.results)
     from akorn.engine import train
     from akorn.sudoku.task import SudokuTask
 
@@ -83,7 +86,8 @@ def run(options: Options) -> int:
     folder = out / "model"
     result.model.save_pretrained(folder)  # type: ignore[operator]
     origin = {"recipe": recipe.name, "seed": recipe.train.seed, "overrides": overrides, "steps": result.steps}
-    (folder / "training.json").write_text(json.dumps(origin, indent=1, default=str) + "\n")
+    with replacing(folder / "training.json") as temporary:
+        temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n")
     say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {folder}")
     if options.json:
         print_json({"recipe": recipe.name, "model": str(folder), "loss": result.loss, **result.metrics})

@@ -1,6 +1,5 @@
 """Loss curves of several runs in one plot."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from matplotlib.figure import Figure
 
 from akorn.engine import scalars
 from akorn.errors import AkornError
+from akorn.files import make_folder, replacing
 
 
 def read_curve(run: Path, metric: str = "loss") -> tuple[list[int], list[float]]:
@@ -28,6 +28,8 @@ def plot_curves(
     if not labelled:
         raise AkornError("no runs to plot")
     figure = Figure(figsize=(7, 4.2), layout="constrained")
+    if out.suffix[1:].lower() not in figure.canvas.get_supported_filetypes():
+        raise AkornError(f"{out}: cannot be written, a plot ends in .png, .svg or .pdf")
     axes = figure.add_subplot()
     for label, run in labelled.items():
         steps, values = read_curve(run, metric)
@@ -35,14 +37,9 @@ def plot_curves(
     axes.set(xlabel="step", ylabel=metric.replace("_", " "), yscale="log" if log else "linear")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    temporary = out.with_name(f".tmp-{out.name}")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
+    with replacing(out) as temporary:
         figure.savefig(temporary, dpi=150)
-        os.replace(temporary, out)
-    except (OSError, ValueError) as error:  # ValueError: a format that matplotlib does not know
-        temporary.unlink(missing_ok=True)
-        raise AkornError(f"{out}: the plot cannot be written ({error})") from error
     return out
 
 

@@ -1,56 +1,38 @@
 """The one place that talks to accelerate: devices, processes, precision, and what the processes exchange."""
 
-import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.distributed.nn.functional  # before there is a process group, see `_leave`
 from accelerate import Accelerator  # type: ignore[import-untyped]
 from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 from accelerate.utils import broadcast, gather_object  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
+from akorn.devices import best_kind, leave_at_exit, pick_device
 from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
 
 
 def start(config: TrainConfig) -> Accelerator:
     """Return accelerate's view of this process: which device, which of how many processes, which precision."""
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise AkornError("device is 'cuda', but torch finds no CUDA device; use --device auto or cpu")
-    if config.device == "mps" and not torch.backends.mps.is_available():
-        raise AkornError("device is 'mps', but torch finds no Apple GPU; use --device auto or cpu")
-    cpu = config.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    # "auto" is accelerate's choice, which knows settings of its own; a device asked for by name must be there.
+    cpu = (best_kind() if config.device == "auto" else pick_device(config.device).type) == "cpu"
     if config.precision == "fp16" and cpu:
         raise AkornError("precision 'fp16' needs a GPU; on the CPU use float32 or bf16")
     # accelerate keeps one state a process and refuses a second precision or device; a process group must stay.
     joined = torch.distributed.is_initialized()
     AcceleratorState._reset_state(reset_partial_state=not joined)
     mixed = config.precision if config.precision in ("bf16", "fp16") else "no"
+    if not joined:  # a group that accelerate makes is ours to leave
+        leave_at_exit()
     accelerator = Accelerator(cpu=cpu, mixed_precision=mixed)
-    if not joined and torch.distributed.is_initialized():  # the group is ours, so it is ours to leave
-        atexit.register(_leave)
     if config.device not in ("auto", accelerator.device.type):
-        raise AkornError(f"device is {config.device!r}, but accelerate was started on {accelerator.device.type!r}")
+        started = accelerator.device.type
+        raise AkornError(f"the device {config.device!r} cannot be used: accelerate was started on {started!r}")
     return accelerator
-
-
-def _leave() -> None:
-    """Leave a gloo process group before Python shuts down.
-
-    Gloo's threads let go of the exchanged tensors, which takes Python's lock. One that asks for it while Python shuts
-    down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins these
-    threads, and asks nothing of the other processes, so it does not hang after an error. Other backends are left to
-    torch: with NCCL, leaving may wait for the other processes, which one that failed cannot afford.
-
-    The threads end with the last reference to the group. `torch.distributed.nn.functional` takes one for good, as a
-    default argument, if it is imported (torch's optimisers do so) once there is a group; so it is imported above.
-    """
-    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
-        torch.distributed.destroy_process_group()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 
 from akorn._version import __version__
 from akorn.errors import AkornError
+from akorn.files import make_folder, replacing
 
 FORMAT = "akorn-record"
 VERSION = 1
@@ -63,21 +64,17 @@ def write_record(
     }
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", f"{kind}-{name}").strip("-")
     path = folder / f"{readable}-seed{seed}-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}.json"
-    temporary = path.with_name(f".tmp-{path.name}")
-    try:
-        text = json.dumps(record, indent=1, ensure_ascii=False, default=_as_json) + "\n"
-        folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1, ensure_ascii=False, default=_as_json) + "\n"
+    make_folder(folder)
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise AkornError(f"{path}: the record cannot be written ({error})") from error
     return path
 
 
 def read_records(folder: Path) -> list[Record]:
     """Return the records of a folder, oldest first, each with its file's name under "file"."""
     records = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("[!.]*.json")):  # not those that are being written
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

@@ -1,13 +1,13 @@
 """Curves as `scalars.jsonl`: one JSON object a line, with `step`, `seconds` and named scalars. Torch-free."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from akorn.errors import AkornError
+from akorn.files import replacing
 
 FILE = "scalars.jsonl"
 
@@ -44,9 +44,8 @@ class ScalarLog:
     def __init__(self, folder: Path, after_step: int) -> None:
         file = folder / FILE
         kept = [row for row in read(file) if _before(row, after_step)] if file.exists() and after_step else []
-        temporary = file.with_name(f".tmp-{FILE}")
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        os.replace(temporary, file)
+        with replacing(file) as temporary:
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
         self._handle = file.open("a", encoding="utf-8")
 
     def write(self, step: int, seconds: float, scalars: Mapping[str, float]) -> None:

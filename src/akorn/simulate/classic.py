@@ -23,6 +23,7 @@ from akorn.simulate.result import Floats, Progress, Sweep
 from akorn.simulate.settings import Classic
 from akorn.theory import lyapunov_conditions
 
+NOISE = 0.25  # an order parameter up to this may be chance, with a hundred oscillators or more
 SHOWN = 300  # oscillators kept for the animation: more cannot be told apart on a circle
 
 
@@ -66,13 +67,18 @@ def theoretical_synchrony(couplings: Floats, distribution: str, spread: float = 
 def measured_onset(couplings: Floats, synchrony: Floats) -> float | None:
     """Where r² goes to 0: K_c of the fit 1/K = 1/K_c − a r² − b r⁴ to the points that are neither noise nor saturated.
 
-    For a Lorentzian 1/K = (1 − r²)/K_c in theory, so the fit is of the right form. None if there are fewer than four
-    such points.
+    For a Lorentzian 1/K = (1 − r²)/K_c in theory, so the fit is of the right form. None where the sweep shows no
+    onset: if there are fewer than four such points, if r is no noise at the weakest coupling either (few oscillators
+    are never far from synchrony), or if the fit's K_c is none of the couplings swept.
     """
-    good = (synchrony > 0.25) & (synchrony < 0.75) & (couplings > 0)
-    if good.sum() < 4:
+    good = (synchrony > NOISE) & (synchrony < 0.75) & (couplings > 0)
+    if good.sum() < 4 or synchrony[couplings.argmin()] > NOISE:
         return None
-    return 1 / float(np.polynomial.polynomial.polyfit(synchrony[good] ** 2, 1 / couplings[good], 2)[0])
+    inverse = float(np.polynomial.polynomial.polyfit(synchrony[good] ** 2, 1 / couplings[good], 2)[0])
+    if not inverse > 0:
+        return None
+    onset = 1 / inverse
+    return onset if couplings.min() <= onset <= couplings[good].max() else None
 
 
 def classic_layer(coupling: nn.Module, frequencies: Tensor, gamma: float) -> KuramotoLayer:

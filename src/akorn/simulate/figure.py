@@ -72,7 +72,7 @@ def _sweep(result: Sweep) -> Figure:
 
 
 def _failed(result: Simulation) -> str:
-    return "violated: " + ", ".join(result.report.failed)
+    return "conditions violated: " + ", ".join(result.report.failures)
 
 
 def _dress(axes: Axes, xlabel: str) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from akorn.errors import AkornError
+from akorn.files import check_writable, replacing
 from akorn.simulate.figure import figure_of
 from akorn.simulate.pictures import Pixels, draw
 from akorn.simulate.result import Simulation, Sweep
@@ -26,16 +25,8 @@ def check_output(out: Path) -> Path:
     if out.suffix.lower() not in ENDINGS:
         raise AkornError(f"{out}: an animation ends in {' or '.join(ENDINGS)}, not in {out.suffix or 'nothing'!r}")
     figure = out.with_suffix(".png")
-    for target in (out, figure):
-        if target.is_dir():
-            raise AkornError(f"{target}: is a folder, expected a file to write")
-    if not out.parent.is_dir():
-        raise AkornError(f"{out}: the folder {out.parent} does not exist")
-    try:  # asking the rights is not enough: the disk may be read-only
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise AkornError(f"{out}: the folder {out.parent} cannot be written ({error.strerror})") from error
+    check_writable(out)
+    check_writable(figure)
     return figure
 
 
@@ -50,27 +41,14 @@ def write_animation(result: Simulation | Sweep, out: Path, progress: Callable[[i
                 progress(done)
 
     rate = min(max(len(result.frames) // SECONDS, 4), 25)  # frames a second
-    with _whole_file(out) as temporary:
+    with replacing(out) as temporary:
         (_gif if out.suffix.lower() == ".gif" else _mp4)(frames(), temporary, rate)
 
 
 def write_figure(result: Simulation | Sweep, out: Path) -> None:
     """Write the figure as PNG."""
-    with _whole_file(out) as temporary:
+    with replacing(out) as temporary:
         figure_of(result).savefig(temporary, format="png")
-
-
-@contextmanager
-def _whole_file(out: Path) -> Iterator[Path]:
-    """A temporary name in the same folder, which becomes `out` if all goes well and vanishes if not."""
-    temporary = out.with_name(f".tmp-{os.getpid()}-{out.name}")
-    try:
-        yield temporary
-        os.replace(temporary, out)
-    except OSError as error:
-        raise AkornError(f"{out}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _gif(frames: Iterator[Pixels], out: Path, rate: int) -> None:
@@ -105,4 +83,5 @@ def _mp4(frames: Iterator[Pixels], out: Path, rate: int) -> None:
         complaints.seek(0)
         reason = complaints.read().decode(errors="replace").strip()
     if ffmpeg.returncode:
-        raise AkornError(f"{out}: ffmpeg could not write the video ({reason or f'status {ffmpeg.returncode}'})")
+        reason = reason or f"status {ffmpeg.returncode}"
+        raise OSError(f"ffmpeg could not write the video: {reason}")  # `replacing` names the file

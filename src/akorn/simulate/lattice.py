@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -19,6 +18,8 @@ from akorn.simulate.result import Progress, Simulation
 from akorn.simulate.settings import Lattice
 from akorn.theory import layer_conditions
 
+CHECKED = 64  # a side of the torus on which the appendix's conditions are asked, where the real one is larger
+
 
 def fish_silhouette(size: int) -> NDArray[np.bool_]:
     """[size, size], True on a fish: an ellipse, a forked tail, a fin above and one below."""
@@ -30,6 +31,12 @@ def fish_silhouette(size: int) -> NDArray[np.bool_]:
     above = (x > -0.36) & (x < 0.22) & (y < -0.15) & (y > -0.62 + 0.5 * np.abs(x + 0.04) ** 1.2)
     below = (x > -0.13) & (x < 0.17) & (y > 0.2) & (y < 0.56 - 0.9 * np.abs(x - 0.12))
     return body | tail | above | below
+
+
+def stimulus(size: int, n: int) -> Tensor:
+    """C [1, n, size, size]: 1 around the fish, 0 on it."""
+    white = torch.from_numpy(~fish_silhouette(size))
+    return white.to(torch.float32).expand(1, n, -1, -1).contiguous()
 
 
 def directions(n: int) -> Tensor:
@@ -60,7 +67,8 @@ def random_kernel(n: int, size: int, width: float, strength: float, generator: t
     side = size + 2 * margin  # so that the blur needs no border
     noise = torch.randn(n * n, 1, side, side, generator=generator, dtype=torch.float64)
     if width > 0:
-        noise = F.conv2d(noise, _gaussian(2 * margin + 1, width)[None, None])
+        line = _gaussian_line(2 * margin + 1, width)
+        noise = F.conv2d(F.conv2d(noise, line[None, None, None]), line[None, None, :, None])
     kernel = noise.reshape(n, n, size, size)
     if size > 1:
         kernel = kernel - kernel.mean((2, 3), keepdim=True)
@@ -80,9 +88,14 @@ def growth_rate(kernel: Tensor) -> float:
 
 def _gaussian(size: int, width: float) -> Tensor:
     """[size, size], of sum 1."""
+    line = _gaussian_line(size, width)
+    return torch.outer(line, line)
+
+
+def _gaussian_line(size: int, width: float) -> Tensor:
+    """[size], of sum 1."""
     line = torch.exp(-((torch.arange(size, dtype=torch.float64) - size // 2) ** 2) / (2 * width**2))
-    square = torch.outer(line, line)
-    return square / square.sum()
+    return line / line.sum()
 
 
 def run_lattice(preset: str, s: Lattice, device: torch.device, progress: Progress | None = None) -> Simulation:
@@ -100,30 +113,36 @@ def run_lattice(preset: str, s: Lattice, device: torch.device, progress: Progres
     omega = NaturalFrequency.from_matrix(rotation(s.n, s.omega)) if s.omega else None
     layer = KuramotoLayer(s.n, s.n, coupling, omega=omega, gamma=s.gamma).to(device, dtype)
     layer.gamma = torch.tensor(s.gamma, device=device, dtype=dtype)  # not through float32
-    white = torch.from_numpy(~fish_silhouette(s.size)).to(device)
-    c = white.to(dtype).expand(1, s.n, -1, -1).contiguous()  # [1, N, size, size]
+    c = stimulus(s.size, s.n).to(device, dtype)
+    white = c[0, 0] > 0
 
     x = start.to(device, dtype)
     steps = s.frame_steps()
-    frames, energies, order, movement = [_picture(x)], [], [osc.order_parameter(x, -3)], []
+    places = {step: place for place, step in enumerate(steps)}
+    frames = np.empty((len(steps), s.size, s.size, s.n), dtype=s.dtype)
+    frames[0] = _picture(x)
+    energies, order, movement = [], [osc.order_parameter(x, -3)], []
     with torch.no_grad():
-        for before, after in pairwise(steps):
-            run = layer.evolve(x, c, after - before, energy=_energy, trajectory=True)
+        for step in range(1, s.steps + 1):
+            run = layer.evolve(x, c, 1, energy=_energy, trajectory=True)
             if run.trajectory is None or run.energies is None:
                 raise RuntimeError("a layer returned neither trajectory nor energies")
-            x, states = run.x, run.trajectory[:, 0]  # [steps + 1, N, size, size]
-            frames.append(_picture(x))
-            energies.append(run.energies[:, 0])
-            order.append(osc.order_parameter(states[1:].unsqueeze(1), -3))
-            movement.append(_movement(states, white))
-            if progress is not None:
-                progress(after)
+            x = run.x
+            energies.append(run.energies[0])
+            order.append(osc.order_parameter(x, -3))
+            movement.append(_movement(run.trajectory[:, 0], white))
+            if step in places:
+                frames[places[step]] = _picture(x)
+                if progress is not None:
+                    progress(step)
         energies.append(layer.energy(x, c, _energy))
         moved = torch.cat(movement).cpu().double().numpy()  # [steps, 2]
+    # A torus looks the same everywhere: what holds on one that the kernel fits on holds on any larger one.
+    enough = min(s.size, max(CHECKED, s.kernel_size))
     return Simulation(
         preset=preset,
         settings=s,
-        frames=np.stack(frames),
+        frames=frames,
         frame_steps=np.array(steps),
         energies=torch.cat(energies).cpu().numpy(),
         order=torch.cat(order).cpu().double().numpy(),
@@ -131,7 +150,7 @@ def run_lattice(preset: str, s: Lattice, device: torch.device, progress: Progres
         movement_black=moved[:, 1],
         stimulus=_picture(c),
         kernel=kernel.numpy(),
-        report=layer_conditions(layer.cpu(), c.cpu()),
+        report=layer_conditions(layer.cpu(), stimulus(enough, s.n)),
     )
 
 

@@ -100,7 +100,7 @@ class Sweep:
     critical_coupling: float
     """2/(π g(0)): where theory has the onset, for infinitely many oscillators all coupled to all."""
     onset: float | None
-    """Where this sweep has the onset (`measured_onset`); None if too few of its K lie around it."""
+    """Where this sweep has the onset (`measured_onset`); None if it shows none."""
     frames: Floats
     """[frames, shown, some oscillators, 2]: states at `frame_steps`, for the few couplings in `shown`."""
     frame_steps: NDArray[np.int64]
@@ -126,10 +126,10 @@ class Sweep:
     def describe(self) -> str:
         """What happened, in a line."""
         strongest, steps = self.couplings[-1], self.settings.steps
-        onset = "" if self.onset is None else f", in theory; here {self.onset:.3g}"
+        onset = "no onset was found here" if self.onset is None else f"here {self.onset:.3g}"
         return (
             f"{self.preset}: r = {self.synchrony[0]:.2f} at K = {self.couplings[0]:.3g}, {self.synchrony[-1]:.2f} at"
-            f" K = {strongest:.3g} (critical: {self.critical_coupling:.3g}{onset}); at the latter"
+            f" K = {strongest:.3g} (critical: {self.critical_coupling:.3g}, in theory; {onset}); at the latter"
             f" {self.energy_change.describe(steps)}; {self.report}"
         )
 

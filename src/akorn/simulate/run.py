@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from akorn.devices import pick_device
 from akorn.errors import AkornError
 from akorn.simulate.classic import run_classic
 from akorn.simulate.lattice import run_lattice
@@ -35,14 +36,9 @@ def simulate(preset: str = "fish", *, progress: Progress | None = None, **option
 
 
 def _device(settings: Common) -> torch.device:
-    name = settings.device
-    if name == "auto":
-        single = settings.dtype == "float32"
-        name = "cuda" if torch.cuda.is_available() else "mps" if single and torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device, dtype=getattr(torch, settings.dtype))
-    except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises, depending on what is missing
-        reason = str(error).splitlines()[0]
-        raise AkornError(f"the device {name!r} cannot be used with {settings.dtype}: {reason}") from error
+    device = pick_device(settings.device)
+    if device.type == "mps" and settings.dtype == "float64":
+        if settings.device != "auto":
+            raise AkornError(f"the device {settings.device!r} cannot be used: it has no float64; use auto or cpu")
+        return torch.device("cpu")
     return device

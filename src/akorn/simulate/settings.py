@@ -13,13 +13,20 @@ KERNELS = ("gaussian", "random")
 NETWORKS = ("all", "ring", "small-world", "random")
 DISTRIBUTIONS = ("lorentzian", "gaussian")
 DTYPES = ("float32", "float64")
+LARGEST_SEED = 2**63 - 1
+LARGEST = 1e6
+"""Bound on coupling strengths and frequencies: beyond, a step of float32 is noise."""
+MOST_BYTES = 4 * 2**30
+"""Bound on the memory of the states that are kept."""
 
 
-def _whole(name: str, value: object, least: int) -> None:
+def _whole(name: str, value: object, least: int, most: int = 10**9) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise AkornError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise AkornError(f"{name} must be at least {least}, got {value}")
+    if value > most:
+        raise AkornError(f"{name} must be at most {most}, got {value}")
 
 
 def _number(
@@ -38,6 +45,13 @@ def _number(
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise AkornError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+
+
+def _memory(what: str, numbers: int, dtype: str, advice: str) -> None:
+    size = numbers * (4 if dtype == "float32" else 8)
+    if size > MOST_BYTES:
+        most = MOST_BYTES // 2**30
+        raise AkornError(f"{what} take {size / 2**30:.1f} GiB, more than {most}: choose {advice}")
 
 
 @dataclass(frozen=True)
@@ -59,8 +73,8 @@ class Common:
 
     def __post_init__(self) -> None:
         _whole("steps", self.steps, 1)
-        _number("gamma", self.gamma, above=0)
-        _whole("seed", self.seed, 0)
+        _number("gamma", self.gamma, above=0, most=100)
+        _whole("seed", self.seed, 0, LARGEST_SEED)
         _whole("frames", self.frames, 1)
         _one_of("dtype", self.dtype, DTYPES)
 
@@ -93,17 +107,22 @@ class Lattice(Common):
         super().__post_init__()
         _one_of("kernel", self.kernel, KERNELS)
         _whole("size", self.size, 8)
-        _whole("n", self.n, 2)
-        _whole("kernel_size", self.kernel_size, 1)
+        _whole("n", self.n, 2, 64)
+        _whole("kernel_size", self.kernel_size, 1, 63)
         if self.kernel_size % 2 == 0:
             raise AkornError(f"kernel_size must be odd, got {self.kernel_size}")
         if self.kernel_size // 2 > self.size:
             raise AkornError(f"a kernel of {self.kernel_size} does not fit on a torus of {self.size} a side")
-        _number("kernel_width", self.kernel_width, least=0)
+        _number("kernel_width", self.kernel_width, least=0, most=self.kernel_size)  # flat, where it is as wide
         if self.kernel == "gaussian" and self.kernel_width == 0:
             raise AkornError("kernel_width of a Gaussian must be above 0, got 0")
-        _number("strength", self.strength)
-        _number("omega", self.omega)
+        if 0 < self.kernel_width < 0.01:
+            raise AkornError(f"kernel_width must be at least 0.01 (all but the centre is 0), got {self.kernel_width}")
+        _number("strength", self.strength, least=-LARGEST, most=LARGEST)
+        _number("omega", self.omega, least=-LARGEST, most=LARGEST)
+        count = min(self.frames, self.steps) + 1
+        what = f"{count} frames of {self.size}×{self.size} oscillators with n = {self.n}"
+        _memory(what, count * self.size**2 * self.n, self.dtype, "fewer frames or a smaller size")
 
 
 @dataclass(frozen=True)
@@ -134,10 +153,12 @@ class Classic(Common):
         _whole("oscillators", self.oscillators, 3)
         _one_of("network", self.network, NETWORKS)
         _one_of("frequencies", self.frequencies, DISTRIBUTIONS)
-        _number("spread", self.spread, above=0)
-        _number("k_min", self.k_min)
-        _number("k_max", self.k_max)
+        _number("spread", self.spread, least=1e-6, most=LARGEST)
+        _number("k_min", self.k_min, least=-LARGEST, most=LARGEST)
+        _number("k_max", self.k_max, least=-LARGEST, most=LARGEST)
         _whole("k_count", self.k_count, 1)
+        what = f"{self.oscillators} oscillators at {self.k_count} coupling strengths"
+        _memory(what, 2 * self.oscillators * self.k_count, self.dtype, "fewer of either")
         if self.k_max < self.k_min:
             raise AkornError(f"k_max must not be below k_min, got {self.k_max} and {self.k_min}")
         if self.network == "all":

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from akorn.files import replacing
 from akorn.sudoku.board import as_board, conflict_squares, is_valid_solution
-from akorn.sudoku.files import replacing
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont

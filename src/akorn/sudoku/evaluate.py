@@ -45,8 +45,12 @@ class Samples:
         return values
 
     def auroc(self, vote: Literal["sum", "last"] = "sum") -> float:
-        """How well low energy tells right answers from wrong ones."""
-        return auroc(-self.energy(vote).ravel(), self.correct.ravel())
+        """How well low energy tells right answers of a board from its wrong ones, which is what a vote needs.
+
+        The share of pairs, one right and one wrong answer to the same board, in which the right one has the lower
+        energy. Energies of different boards are not compared: they differ with the number of givens.
+        """
+        return within_auroc(-self.energy(vote), self.correct)
 
     def accuracy_against_votes(self, votes: Sequence[int], vote: Literal["sum", "last"] = "sum") -> dict[int, float]:
         """Board accuracy of the energy vote among the first k starts, for each k."""
@@ -174,6 +178,16 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
     _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]  # equal values share their mean rank, from 1
     return float((ranks[labels].sum() - count * (count + 1) / 2) / (count * rest))
+
+
+def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
+    """`auroc` of pairs in the same row alone; scores and labels [rows, columns]."""
+    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
+    pairs = labels.sum(1) * (~labels).sum(1)  # [rows]
+    if not pairs.any():
+        return float("nan")
+    rows = np.flatnonzero(pairs)
+    return float(np.average([auroc(values[row], labels[row]) for row in rows], weights=pairs[rows]))
 
 
 @torch.no_grad()

@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
-from akorn.sudoku.evaluate import auroc
-from akorn.sudoku.files import replacing
+from akorn.files import replacing
+from akorn.sudoku.evaluate import within_auroc
 
 _RIGHT, _WRONG = "#2a78b5", "#d1603d"
 _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
@@ -51,23 +51,26 @@ def plot_energy_histogram(
 ) -> Path:
     """Histograms of the energies of right and of wrong answers, with the AUROC of low energy in the title.
 
-    sets: (energies, correct) by label, of one shape each.
+    Energies of different boards differ with their givens, so each is taken relative to its board's mean, and boards
+    whose answers are all right or all wrong are left out. sets: (energies, correct) by label, [boards, starts] each.
     """
     figure, axes = _figure(len(sets), "answers")
     for axis, (label, (energies, correct)) in zip(axes, sets.items(), strict=True):
-        values = np.asarray(energies, dtype=np.float64).ravel()
-        right = np.asarray(correct, dtype=bool).ravel()
-        finite = np.isfinite(values)
-        values, right = values[finite], right[finite]
-        if not values.size:
-            raise ValueError(f"{label!r} has no finite energy to plot")
-        edges = np.histogram_bin_edges(values, bins)
+        values = np.asarray(energies, dtype=np.float64)
+        right = np.asarray(correct, dtype=bool)
+        if values.ndim != 2 or values.shape != right.shape:
+            raise ValueError(f"energies and correct are [boards, starts], got {values.shape} and {right.shape}")
+        score = within_auroc(-values, right)
+        telling = np.isfinite(values).all(1) & right.any(1) & ~right.all(1)
+        values, right = values[telling], right[telling]
+        values = (values - values.mean(1, keepdims=True)).ravel()
+        right = right.ravel()
+        edges = np.histogram_bin_edges(values, bins) if values.size else np.linspace(-1, 1, bins)
         for chosen, colour, word in ((right, _RIGHT, "right"), (~right, _WRONG, "wrong")):
             text = f"{word} ({int(chosen.sum()):,})"
             axis.hist(values[chosen], edges.tolist(), color=colour, alpha=0.6, label=text)
-        score = auroc(-values, right)
-        measured = "AUROC –: one kind only" if np.isnan(score) else f"AUROC {score:.3f}"
-        axis.set(title=f"{label}: {measured}", xlabel=name)
+        measured = "no board with both kinds" if np.isnan(score) else f"AUROC {score:.3f}, {telling.sum()} boards"
+        axis.set(title=f"{label}: {measured}", xlabel=f"{name}, less its board's mean")
         axis.legend(frameon=False)
     return _save(figure, out)
 

@@ -1,4 +1,4 @@
-"""Which device to use, and what several processes of one evaluation exchange."""
+"""What several processes of one evaluation exchange."""
 
 from __future__ import annotations
 
@@ -8,29 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from akorn.errors import AkornError
-
-
-def pick_device(name: str = "auto") -> torch.device:
-    """The device of that name; "auto" is this process's GPU, an Apple GPU, or the CPU."""
-    kind = name.partition(":")[0]
-    if name == "auto":
-        if torch.cuda.is_available():
-            kind, name = "cuda", f"cuda:{_local_rank()}"
-        else:
-            kind = name = "mps" if torch.backends.mps.is_available() else "cpu"
-    elif name == "cuda" and torch.cuda.is_available():
-        name = f"cuda:{_local_rank()}"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise AkornError(f"device is {name!r}, expected auto, cpu, cuda, cuda:NUMBER or mps") from None
-    missing = (kind == "cuda" and (device.index or 0) >= torch.cuda.device_count()) or (
-        kind == "mps" and not torch.backends.mps.is_available()
-    )
-    if missing:
-        raise AkornError(f"device is {name!r}, but torch finds no such device; use auto or cpu")
-    return device
+from akorn.devices import leave_at_exit
 
 
 def place(device: torch.device) -> tuple[int, int]:
@@ -42,6 +20,7 @@ def place(device: torch.device) -> tuple[int, int]:
             return 0, 1
         from accelerate import PartialState  # type: ignore[import-untyped]
 
+        leave_at_exit()
         PartialState(cpu=device.type == "cpu")
     return dist.get_rank(), dist.get_world_size()
 
@@ -71,7 +50,3 @@ def is_main() -> bool:
 
 def _several() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-def _local_rank() -> int:
-    return int(os.environ.get("LOCAL_RANK", "0"))

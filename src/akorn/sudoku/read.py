@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
+from akorn.files import replacing
 from akorn.sudoku.board import (
     Board,
     changed_givens,
@@ -27,7 +28,6 @@ from akorn.sudoku.board import (
     square_name,
     valid_solutions,
 )
-from akorn.sudoku.files import replacing
 
 if TYPE_CHECKING:
     import torch

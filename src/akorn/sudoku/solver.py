@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from akorn.devices import pick_device
 from akorn.errors import AkornError
 from akorn.sudoku import voting
 from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_board, is_valid_solution, parse_board
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise
-from akorn.sudoku.processes import pick_device
 from akorn.sudoku.voting import Precision, VoteConfig
 
 Puzzle = str | NDArray[np.uint8]

@@ -1,0 +1,89 @@
+"""Which device to compute on. Torch is imported when a device is picked, not before."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import TYPE_CHECKING
+
+from akorn.errors import AkornError
+
+if TYPE_CHECKING:
+    import torch
+
+KINDS = ("cpu", "cuda", "mps")
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device of that name, which can be used; AkornError if it cannot.
+
+    "cuda" is this process's GPU, the one numbered LOCAL_RANK where a launcher started several processes. "auto" is
+    the same where there is CUDA, then an Apple GPU, then the CPU.
+    """
+    import torch
+
+    device = _parse(best_kind() if name == "auto" else name)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise _refusal(name, "torch finds no Apple GPU; use auto or cpu")
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise _refusal(name, "torch finds no CUDA device; use auto or cpu")
+        if name in ("auto", "cuda"):
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if device.index >= torch.cuda.device_count():
+            raise _refusal(str(device), f"torch finds only {torch.cuda.device_count()}, counted from 0")
+    try:
+        _use(device)
+    except RuntimeError as error:  # a GPU that is there but broken, full, or lent to another process
+        raise _refusal(str(device), str(error).partition("\n")[0]) from error
+    return device
+
+
+def best_kind() -> str:
+    """The kind of device that "auto" means on this machine."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _parse(name: str) -> torch.device:
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")  # as good as unknown
+    if device.type not in KINDS or str(device) != name:  # the text too: torch takes cuda:256 for cuda:0
+        raise _refusal(name, "expected auto, cpu, cuda, cuda:NUMBER or mps")
+    return device
+
+
+def _use(device: torch.device) -> None:
+    import torch
+
+    torch.zeros(1, device=device)
+
+
+def _refusal(name: str, reason: str) -> AkornError:
+    return AkornError(f"the device {name!r} cannot be used: {reason}")
+
+
+def leave_at_exit() -> None:
+    """Arrange to leave a gloo process group before Python shuts down; to be called before the group is made.
+
+    Gloo's threads let go of the exchanged tensors, which takes Python's lock. One that asks for it while Python shuts
+    down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins these
+    threads, and asks nothing of the other processes, so it does not hang after an error. Other backends are left to
+    torch: with NCCL, leaving may wait for the other processes, which one that failed cannot afford.
+
+    The threads end with the last reference to the group. `torch.distributed.nn.functional` takes one for good, as a
+    default argument, if it is imported (torch's optimisers do so) once there is a group; so it is imported here.
+    """
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    import torch
+
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+        torch.distributed.destroy_process_group()

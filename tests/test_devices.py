@@ -1,0 +1,86 @@
+"""Which device a name means, here and on machines that we pretend to have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from akorn import devices
+from akorn.devices import pick_device
+from akorn.errors import AkornError
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch):
+    """A function that pretends a machine: its number of CUDA GPUs, whether it is a Mac, and this process's number."""
+
+    def pretend(gpus: int = 0, mac: bool = False, rank: int | None = None) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mac)
+        monkeypatch.setattr(devices, "_use", lambda _: None)
+        monkeypatch.delenv("LOCAL_RANK", raising=False)
+        if rank is not None:
+            monkeypatch.setenv("LOCAL_RANK", str(rank))
+
+    return pretend
+
+
+def test_names(machine) -> None:
+    cases = [
+        ({}, "auto", "cpu"),
+        ({"mac": True}, "auto", "mps"),
+        ({"gpus": 1}, "auto", "cuda:0"),
+        ({"gpus": 1}, "cpu", "cpu"),
+        ({"gpus": 1}, "cuda", "cuda:0"),
+        ({"gpus": 4, "rank": 2}, "auto", "cuda:2"),
+        ({"gpus": 4, "rank": 2}, "cuda", "cuda:2"),
+        ({"gpus": 4, "rank": 2}, "cuda:1", "cuda:1"),
+        ({"rank": 2}, "auto", "cpu"),
+        ({"mac": True}, "mps", "mps"),
+    ]
+    for what, name, expected in cases:
+        machine(**what)
+        assert pick_device(name) == torch.device(expected), (what, name)
+
+
+def test_what_cannot_be_used(machine) -> None:
+    unknown = "expected auto, cpu, cuda, cuda:NUMBER or mps"
+    cases = [
+        *(({"gpus": 2}, name, name, unknown) for name in ("abacus", "meta", "xpu", "", "cuda:", "cuda:-1", "CPU")),
+        ({"gpus": 2}, "cuda:256", "cuda:256", unknown),  # which torch itself takes for cuda:0
+        ({}, "cuda", "cuda", "torch finds no CUDA device; use auto or cpu"),
+        ({}, "cuda:1", "cuda:1", "torch finds no CUDA device; use auto or cpu"),
+        ({"gpus": 2}, "mps", "mps", "torch finds no Apple GPU; use auto or cpu"),
+        ({"gpus": 2}, "cuda:2", "cuda:2", "torch finds only 2, counted from 0"),
+        ({"gpus": 2, "rank": 3}, "auto", "cuda:3", "torch finds only 2, counted from 0"),
+    ]
+    for what, name, told, reason in cases:
+        machine(**what)
+        with pytest.raises(AkornError) as raised:
+            pick_device(name)
+        assert str(raised.value) == f"the device {told!r} cannot be used: {reason}"
+
+
+def test_a_gpu_that_is_there_but_does_not_work(machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: torch.device) -> None:
+        raise RuntimeError("CUDA error: device busy\nmore that nobody needs")
+
+    machine(gpus=1)
+    monkeypatch.setattr(devices, "_use", broken)
+    with pytest.raises(AkornError, match=r"'cuda:0' cannot be used: CUDA error: device busy$"):
+        pick_device()
+
+
+def test_here() -> None:
+    assert pick_device("cpu") == torch.device("cpu")
+    assert pick_device().type == devices.best_kind()
+
+
+def test_a_simulation_in_float64_goes_round_an_apple_gpu(machine) -> None:
+    from akorn.simulate import simulate
+
+    machine(mac=True)
+    with pytest.raises(AkornError, match="'mps' cannot be used: it has no float64"):
+        simulate("fish", device="mps", dtype="float64")
+    simulate("fish", dtype="float64", steps=1, size=8, kernel_size=3)  # on the CPU
