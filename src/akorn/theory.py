@@ -26,6 +26,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -215,7 +216,9 @@ def _deviations(
 ) -> tuple[float, float, float]:
     """How far J is from linear, from symmetric and from commuting with Ω, relative to ‖J‖."""
     generator = torch.Generator().manual_seed(seed)
-    bent = combined = image = skew = commutator = 0.0  # sums of squares
+    bent = combined = image = commutator = 0.0  # sums of squares
+    skew: list[float] = []
+    earlier: list[tuple[Tensor, Tensor]] = []  # the last pair's states x and Jx
 
     def draw() -> Tensor:
         return torch.randn(constant.shape, generator=generator, dtype=torch.float64).to(constant.device)
@@ -225,14 +228,17 @@ def _deviations(
         ju, jv = apply_j(u) - constant, apply_j(v) - constant
         if not jv.isfinite().all():
             raise ValueError("J has values that are not finite")
-        # In the mean over u and v, ‖Jv‖² is ‖J‖², the next ‖J − Jᵀ‖² and the last ‖[J, Ω]‖².
-        image += _norm(jv) ** 2
-        skew += float((u * jv).sum() - (ju * v).sum()) ** 2
+        # In the mean over random states ‖Jv‖² is ‖J‖², (⟨u, Jv⟩ − ⟨Ju, v⟩)² is ‖J − Jᵀ‖² and ‖[J, Ω]v‖² is ‖[J, Ω]‖².
+        image += (_norm(ju) ** 2 + _norm(jv) ** 2) / 2
+        pairs = [((u, ju), (v, jv)), *product(((u, ju), (v, jv)), earlier)]
+        skew += [float((x * jy).sum() - (jx * y).sum()) ** 2 for (x, jx), (y, jy) in pairs]
+        earlier = [(u, ju), (v, jv)]
         commutator += _norm(apply_j(rotated(v)) - constant - rotated(jv)) ** 2
         bent += _norm(apply_j(2 * u - 3 * v) - constant - (2 * ju - 3 * jv)) ** 2
         combined += _norm(2 * ju - 3 * jv) ** 2
     size = _scale(image)
-    return math.sqrt(bent / _scale(combined)), math.sqrt(skew / size), math.sqrt(commutator / size)
+    symmetric = math.sqrt(probes * sum(skew) / len(skew) / size)
+    return math.sqrt(bent / _scale(combined)), symmetric, math.sqrt(commutator / size)
 
 
 def _dimensions(coupling: Coupling, omega: Tensor | nn.Module | None, n: int | None) -> int:

@@ -71,6 +71,7 @@ def plot_energy_histogram(
             axis.hist(values[chosen], edges.tolist(), color=colour, alpha=0.6, label=text)
         measured = "no board with both kinds" if np.isnan(score) else f"AUROC {score:.3f}, {telling.sum()} boards"
         axis.set(title=f"{label}: {measured}", xlabel=f"{name}, less its board's mean")
+        axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.legend(frameon=False)
     return _save(figure, out)
 
