@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from akorn.errors import AkornError
@@ -79,6 +80,7 @@ def leave_at_exit() -> None:
     The threads end with the last reference to the group. `torch.distributed.nn.functional` takes one for good, as a
     default argument, if it is imported (torch's optimisers do so) once there is a group; so it is imported here.
     """
+    import_module("torch.distributed.nn.functional")
     atexit.register(_leave)
 
 
