@@ -12,6 +12,7 @@ Match = Mapping[str, object] | Callable[[Record], bool]
 """Which records: dotted names with the values they must have ("name", "config.steps", …), or a predicate."""
 
 _NONE = "–"
+_SHOWN = 8  # metrics of a record that is in no table
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
 
 
 def _plain(record: Record) -> list[str]:
-    metrics = ", ".join(f"{name} {value:.6g}" for name, value in record["metrics"].items())
+    shown = list(record["metrics"].items())[:_SHOWN]
+    metrics = ", ".join(f"{name} {value:.6g}" for name, value in shown)
+    if more := len(record["metrics"]) - len(shown):
+        metrics += f", and {more} more"
     fields = [record[key] for key in ("date", "kind", "name", "seed")]
     return [*map(str, fields), metrics, str(record.get("file", ""))]
 
