@@ -156,6 +156,22 @@ def test_recomputation_stores_no_more_with_more_steps() -> None:
     assert most_saved(False, 64) > 3 * most_saved(False, 16)
 
 
+@pytest.mark.parametrize(("steps", "again"), [(16, 1.6), (64, 2.5), (512, 4.8)])
+def test_how_often_a_step_is_computed_again(steps: int, again: float) -> None:
+    """The figures of docs/layers.md."""
+
+    class Counting(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x
+
+    layer = ann.KuramotoLayer(4, 4, Counting(), learn_gamma=True, recompute=True)
+    layer(torch.randn(1, 4), torch.randn(1, 4), steps).sum().backward()
+    assert round((layer.coupling.calls - steps) / steps, 1) == again
+
+
 def test_recomputation_refuses_what_it_cannot_repeat() -> None:
     x, c = torch.randn(2, 8), torch.randn(2, 8)
     drops = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
