@@ -68,6 +68,12 @@ def test_every_command_has_a_seed_a_device_and_json(name: str) -> None:
     assert issubclass(import_module(COMMANDS[name][0]).Options, CommonOptions)
 
 
+@pytest.mark.parametrize("seed", [-1, 99999999999999999999])
+@pytest.mark.parametrize("words", [["solve"], ["eval"], ["data", "make", "sudoku", "x"], ["bench"], ["simulate"]])
+def test_a_seed_that_no_generator_takes(akorn_here: Akorn, words: list[str], seed: int) -> None:
+    assert_refused(akorn_here(*words, "--seed", seed), "seed", str(seed))
+
+
 def test_mistakes_get_one_line(akorn: Akorn) -> None:
     assert_refused(akorn("nothing"), "unknown command 'nothing'", *COMMANDS)
     assert_refused(akorn("bench", "--nothing", 3), "--nothing", "akorn bench --help")

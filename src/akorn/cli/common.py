@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from akorn.devices import pick_device
+from akorn.errors import AkornError
 from akorn.files import check_writable as check_folder
 
 __all__ = ["CommonOptions", "check_folder", "pick_device", "print_json", "say"]
@@ -23,6 +24,12 @@ class CommonOptions:
     """cpu, cuda, mps, or auto for the best there is."""
     json: bool = False
     """Print the result as JSON on stdout."""
+
+
+def check_seed(seed: int) -> None:
+    """AkornError unless every generator takes the seed: a whole number from 0 to 2⁶³ − 1."""
+    if not 0 <= seed < 2**63:
+        raise AkornError(f"--seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
 
 
 def print_json(value: Any) -> None:

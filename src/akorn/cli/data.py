@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, print_json
+from akorn.cli.common import CommonOptions, check_seed, print_json
 from akorn.errors import AkornError
 from akorn.files import make_folder
 
@@ -32,6 +32,7 @@ class Options(CommonOptions):
 
 def run(options: Options) -> int:
     """Generate, and write both files."""
+    check_seed(options.seed)
     from akorn.sudoku.generate import check_givens, make, parse_givens
     from akorn.sudoku.read import write_csv
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from akorn.cli.common import CommonOptions, print_json, say
+from akorn.cli.common import CommonOptions, check_seed, print_json, say
 from akorn.errors import AkornError
 from akorn.files import check_writable
 
@@ -43,6 +43,7 @@ class Options(CommonOptions):
 
 def run(options: Options) -> int:
     """Answer every board; exit status 2 if one of them could not be read."""
+    check_seed(options.seed)
     for name in ("steps", "votes"):
         if getattr(options, name) < 1:
             raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
