@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from akorn import rooms
 from akorn.errors import AkornError
+from akorn.rooms import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from akorn.hub import HubModel
-    from akorn.sudoku.config import ModelConfig
-
-WEIGHTS = Path(__file__).parent / "weights"
-_CONFIG = "config.json"
 
 
 def list_models(*, pretrained: bool = False) -> list[str]:
     """The names that `create_model` knows; with `pretrained` only those whose weights ship."""
-    shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{_CONFIG}")}
-    return sorted(shipped if pretrained else shipped | set(_configs()))
+    shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{CONFIG}")}
+    return sorted(shipped if pretrained else shipped | set(rooms.models()))
 
 
 def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubModel:
@@ -27,8 +26,6 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
     Overrides that change the weights' shapes cannot go together with `pretrained`.
     """
     from akorn.hub import load_weights, read_folder
-    from akorn.sudoku.config import from_settings, to_settings
-    from akorn.sudoku.model import build
 
     name = name.replace("_", "-")
     if name not in list_models(pretrained=pretrained):
@@ -36,13 +33,17 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
         kind = "shipped weights are called" if pretrained else "the models are"
         raise AkornError(f"there is no {'pretrained ' * pretrained}model {name!r}; {kind}: {known}")
     folder = WEIGHTS / name
-    stored = read_folder(folder) if (folder / _CONFIG).is_file() else None
-    settings = stored.settings if stored is not None else to_settings(_configs()[name])
+    stored = read_folder(folder) if (folder / CONFIG).is_file() else None
+    if stored is not None:
+        room, settings = stored.task, stored.settings
+    else:
+        room, recipe = rooms.models()[name]
+        settings = rooms.part(room, "config").to_settings(rooms.recipes()[recipe]().model)
     unknown = [option for option in overrides if option not in settings or option == "architecture"]
     if unknown:
         options = ", ".join(key for key in settings if key != "architecture")
         raise AkornError(f"model {name!r} has no setting {unknown[0]!r}; its settings are: {options}")
-    model = build(from_settings({**settings, **overrides}))
+    model = _build(room, {**settings, **overrides})
     if pretrained and stored is not None:
         load_weights(model, stored.weights, folder)
         model.eval()
@@ -52,19 +53,32 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
 def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
     """A model with its weights, in eval mode: shipped (by name), from a folder, or from the hub (`user/name`)."""
     from akorn.hub import load_weights, read_folder
-    from akorn.sudoku.config import from_settings
-    from akorn.sudoku.model import build
 
     folder = _find(name_or_folder, hub)
     stored = read_folder(folder)
-    if stored.task != "sudoku":
+    if stored.task not in rooms.ROOMS:
         raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
     try:
-        model = build(from_settings(stored.settings))
+        model = _build(stored.task, stored.settings)
     except AkornError as error:
-        raise AkornError(f"{folder / _CONFIG}: {error}") from error
+        raise AkornError(f"{folder / CONFIG}: {error}") from error
     load_weights(model, stored.weights, folder)
     return model.eval()
+
+
+def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
+    """What `akorn train` left about a model's training in its folder, or in that of shipped weights."""
+    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder)):
+        file = folder / "training.json"
+        if file.is_file():
+            origin: dict[str, Any] = json.loads(file.read_text())
+            return origin
+    return None
+
+
+def _build(room: str, settings: dict[str, Any]) -> HubModel:
+    model: HubModel = rooms.part(room, "model").build(rooms.part(room, "config").from_settings(settings))
+    return model
 
 
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
@@ -93,11 +107,3 @@ def _download(repo: str, hub: dict[str, Any]) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise AkornError(f"{repo}: no such folder, and the hub gave no model of that name ({reason})") from error
-
-
-def _configs() -> dict[str, ModelConfig]:
-    """The models that can be built without weights: those of the recipes, and of the weights made by them."""
-    from akorn.sudoku.recipes import RECIPES, sudoku_akorn, sudoku_best
-
-    models = {name.replace("_", "-"): recipe().model for name, recipe in RECIPES.items()}
-    return {**models, "sudoku": sudoku_best().model, "sudoku-paper": sudoku_akorn().model}

@@ -11,6 +11,7 @@ import pytest
 import akorn
 from akorn.cli import COMMANDS, main
 from akorn.cli.common import CommonOptions
+from akorn.rooms import ROOMS
 
 from .conftest import Akorn, assert_refused
 
@@ -63,9 +64,13 @@ def test_importing_akorn_imports_no_torch() -> None:
         akorn.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_seed_a_device_and_json(name: str) -> None:
-    assert issubclass(import_module(COMMANDS[name][0]).Options, CommonOptions)
+MODULES = [module for name, (module, _) in COMMANDS.items() if name not in ("eval", "data")]
+MODULES += [f"akorn.cli.{job}_{room}" for job in ("eval", "make") for room in ROOMS]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_command_has_a_seed_a_device_and_json(module: str) -> None:
+    assert issubclass(import_module(module).Options, CommonOptions)
 
 
 @pytest.mark.parametrize("seed", [-1, 99999999999999999999])

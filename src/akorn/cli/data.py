@@ -1,65 +1,35 @@
-"""`akorn data make NAME DIR`: data sets that need no download."""
+"""`akorn data make NAME DIR`: data sets that need no download, by the command of the room that makes them."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-import tyro
-
-from akorn.cli.common import CommonOptions, check_seed, print_json
+from akorn.cli import parse as parse_options
 from akorn.errors import AkornError
-from akorn.files import make_folder
+from akorn.rooms import ROOMS
 
 
-@dataclass(frozen=True)
-class Options(CommonOptions):
-    """Make a data set: `akorn data make sudoku DIR` writes train.csv and test.csv of boards with one solution each."""
+def parse(words: Sequence[str]) -> Any:
+    """The options that the data set has; `akorn data make NAME --help` shows them."""
+    modules = [import_module(f"akorn.cli.make_{room}") for room in ROOMS]
+    makers = {name: module for module in modules for name in module.NAMES}
+    if any(word in ("-h", "--help") for word in words[:2]):
+        print("usage: akorn data make NAME DIR [options]\n\nMake a data set; no download is needed.\n\ndata sets:")
+        print("\n".join(f"  {name}" for name in makers))
+        print("\nakorn data make NAME --help says what a data set takes.")
+        raise SystemExit(0)
+    if not words or words[0] != "make":
+        raise AkornError(f"akorn data make NAME DIR: expected make, got {words[0] if words else 'nothing'}")
+    if len(words) < 2 or words[1].startswith("-"):
+        raise AkornError(f"akorn data make NAME DIR: the name is missing; there are: {', '.join(makers)}")
+    if words[1] not in makers:
+        raise AkornError(f"unknown data set {words[1]!r}: the known ones are {', '.join(makers)}")
+    return parse_options(makers[words[1]].Options, words[1:], "data make")
 
-    action: Annotated[Literal["make"], tyro.conf.Positional] = "make"
-    name: Annotated[Literal["sudoku"], tyro.conf.Positional] = "sudoku"
-    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
-    """The folder, which is made if it is not there."""
-    count: int = 9000
-    """Boards to train on."""
-    test: int = 1000
-    """Boards to test on."""
-    givens: str = "31-42"
-    """Number of givens, or a range of them; 22 at least, and below 31 it takes longer."""
 
-
-def run(options: Options) -> int:
-    """Generate, and write both files."""
-    check_seed(options.seed)
-    from akorn.sudoku.generate import check_givens, make, parse_givens
-    from akorn.sudoku.read import write_csv
-
-    if options.folder is None:
-        raise AkornError("akorn data make sudoku DIR: the folder is missing")
-    if options.count < 1 or options.test < 1:
-        raise AkornError(f"--count and --test must be at least 1, got {options.count} and {options.test}")
-    givens = parse_givens(options.givens)
-    check_givens(givens)
-    files = [options.folder / "train.csv", options.folder / "test.csv"]
-    for file in files:
-        if file.exists():
-            raise AkornError(f"{file} is there already; choose another folder or remove it")
-    make_folder(options.folder)
-    from rich.console import Console
-    from rich.progress import Progress
-
-    total = options.count + options.test
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task(f"{total} boards with {options.givens} givens", total=total)
-        puzzles, solutions = make(
-            total, givens, options.seed, os.cpu_count() or 1, lambda done, _: bar.update(line, completed=done)
-        )
-    for file, part in zip(files, (slice(options.count), slice(options.count, None)), strict=True):
-        write_csv(file, puzzles[part], solutions[part])
-    if options.json:
-        print_json({file.stem: str(file) for file in files})
-    else:
-        print(f"wrote {files[0]} ({options.count} boards) and {files[1]} ({options.test})")
-    return 0
+def run(options: Any) -> int:
+    """Make the data set."""
+    status: int = import_module(type(options).__module__).run(options)
+    return status

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akorn.cli.common import CommonOptions, print_json
-from akorn.models import WEIGHTS, list_models
+from akorn.models import list_models
+from akorn.rooms import WEIGHTS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akorn.cli.common import CommonOptions, print_json
-from akorn.sudoku.recipes import RECIPES
+from akorn.rooms import recipes
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Options(CommonOptions):
 
 def run(options: Options) -> int:
     """A line a recipe."""
-    told = {name: (recipe.__doc__ or "").strip().splitlines()[0] for name, recipe in RECIPES.items()}
+    told = {name: (recipe.__doc__ or "").strip().splitlines()[0] for name, recipe in recipes().items()}
     if options.json:
         print_json(told)
         return 0

@@ -23,7 +23,7 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Render, and write the page whole."""
     from akorn.engine import read_records, render
-    from akorn.sudoku.tables import TABLES
+    from akorn.rooms import tables
 
     if not options.folder.is_dir():
         raise AkornError(f"{options.folder}: there is no such folder of records")
@@ -31,7 +31,7 @@ def run(options: Options) -> int:
     if options.json:
         print_json(records)
         return 0
-    text = render(records, TABLES)
+    text = render(records, tables())
     if str(options.out) == "-":
         print(text, end="")
         return 0

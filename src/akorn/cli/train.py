@@ -16,7 +16,7 @@ from akorn.cli.common import CommonOptions, print_json, say
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
 from akorn.files import make_folder, replacing
-from akorn.sudoku.recipes import RECIPES, SudokuRecipe
+from akorn.rooms import Recipe, part, recipes, room_of_recipe
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Options(CommonOptions):
     """The data scored while training."""
     results: Path | None = None
     """A folder for the record of the finished run, such as results."""
-    settings: tyro.conf.Suppress[SudokuRecipe | None] = None
+    settings: tyro.conf.Suppress[Any] = None
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -43,10 +43,9 @@ def parse(words: Sequence[str]) -> Options:
     name = words[0] if words and not words[0].startswith("-") else ""
     if not name:
         parse_options(Options, words, "train")  # shows the help, or falls through
-        raise AkornError(f"akorn train needs a recipe: {', '.join(RECIPES)}")
-    if name not in RECIPES:
-        raise AkornError(f"unknown recipe {name!r}: the known ones are {', '.join(RECIPES)}")
-    recipe = RECIPES[name]()
+        raise AkornError(f"akorn train needs a recipe: {', '.join(recipes())}")
+    room_of_recipe(name)  # refuses unknown names
+    recipe = recipes()[name]()
     known = {f"--{field.name}" for field in dataclasses.fields(Options)} | {"--no-json", "--no-resume"}
     own, rest = _divide(list(words[1:]), known)
     settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)
@@ -54,7 +53,7 @@ def parse(words: Sequence[str]) -> Options:
     return dataclasses.replace(options, settings=settings)
 
 
-def _settings_type(recipe: SudokuRecipe) -> Any:
+def _settings_type(recipe: Recipe) -> Any:
     """The recipe's type, read without subcommands: the model's kind is the recipe's."""
     return tyro.conf.AvoidSubcommands[type(recipe)]  # type: ignore[misc]
 
@@ -73,16 +72,16 @@ def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
 
 def run(options: Options) -> int:
     """Train, and leave the finished model in the run's folder."""
-    default = RECIPES[options.recipe]()
+    default = recipes()[options.recipe]()
     recipe = _configured(options)
     if options.results is not None:
         make_folder(options.results)
     from akorn.engine import train
-    from akorn.sudoku.task import SudokuTask
 
+    task = part(room_of_recipe(recipe.name), "task").make_task(recipe)
     out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"
     overrides = _overrides(default, recipe)
-    result = train(SudokuTask(recipe), recipe.train, out, options.resume, results=options.results, overrides=overrides)
+    result = train(task, recipe.train, out, options.resume, results=options.results, overrides=overrides)
     folder = out / "model"
     result.model.save_pretrained(folder)  # type: ignore[operator]
     origin = {"recipe": recipe.name, "seed": recipe.train.seed, "overrides": overrides, "steps": result.steps}
@@ -94,23 +93,25 @@ def run(options: Options) -> int:
     return 0
 
 
-def _configured(options: Options) -> SudokuRecipe:
+def _configured(options: Options) -> Recipe:
     recipe = options.settings
     assert recipe is not None
     train = recipe.train
     if options.seed:
         train = dataclasses.replace(train, seed=options.seed)
     if options.device != "auto":
-        train = dataclasses.replace(train, device=options.device)  # type: ignore[arg-type]
+        train = dataclasses.replace(train, device=options.device)
     data, valid = recipe.data, recipe.valid
     if options.data is not None:
         data = dataclasses.replace(data, path=options.data)
     if options.valid is not None:
         valid = dataclasses.replace(valid, path=options.valid)
-    return dataclasses.replace(recipe, train=train, data=data, valid=valid)
+    changed: Recipe = dataclasses.replace(recipe, train=train, data=data, valid=valid)
+    return changed
 
 
-def _overrides(default: SudokuRecipe, recipe: SudokuRecipe) -> dict[str, Any]:
+def _overrides(default: Any, recipe: Any) -> dict[str, Any]:
+    """What differs between two recipes, which are dataclasses."""
     before, after = flatten(asdict(default)), flatten(asdict(recipe))
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     return {name: value.name if isinstance(value, Path) else value for name, value in changed.items()}

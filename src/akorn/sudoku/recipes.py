@@ -172,3 +172,6 @@ RECIPES: dict[str, Callable[[], SudokuRecipe]] = {
         sudoku_best,
     )
 }
+
+SHIPPED = {"sudoku": "sudoku_best", "sudoku-paper": "sudoku_akorn"}
+"""Weights in the package → the recipe that made them."""

@@ -149,6 +149,11 @@ class SudokuTask(Task):
         return self._valid
 
 
+def make_task(recipe: SudokuRecipe) -> SudokuTask:
+    """The recipe as a task of the training loop."""
+    return SudokuTask(recipe)
+
+
 def _check(recipe: SudokuRecipe) -> None:
     check(recipe.model)
     for name, pair, least, most in (("steps", recipe.steps, 1, 10_000), ("reveal", recipe.data.reveal, 0, 81)):

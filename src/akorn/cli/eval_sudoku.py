@@ -1,0 +1,169 @@
+"""`akorn eval` for Sudoku models: board accuracy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, print_json, say
+from akorn.errors import AkornError
+from akorn.files import make_folder
+
+if TYPE_CHECKING:
+    from akorn.sudoku.evaluate import Evaluation
+    from akorn.sudoku.net import SudokuNet
+    from akorn.sudoku.read import Boards
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Score a model: board accuracy on Sudoku boards, with any number of steps and of votes."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "sudoku"
+    """Shipped weights by name (akorn models), or a model's folder."""
+    data: Path | None = None
+    """A CSV file of `puzzle,solution` lines or a SATNet folder; by default 500 boards that we generate."""
+    limit: int | None = None
+    """At most so many boards, evenly spread over the data."""
+    steps: int | None = None
+    """Kuramoto steps T; by default as in training."""
+    votes: int = 1
+    """Random starts K of each board."""
+    vote: Literal["sum", "last", "majority", "average", "first"] | None = None
+    """Which answer counts: lowest energy summed over the steps or at the last one, most frequent digits, mean
+    probabilities, or the first start's. By default sum, or average for a model without energy."""
+    energy: Literal["paper", "published"] = "paper"
+    """The energy of Eq. 3, or the published code's without the ½."""
+    chunk: int | None = None
+    """Samples that run at once; by default what suits the device."""
+    precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
+    """auto is bf16 on CUDA and float32 elsewhere."""
+    plots: Path | None = None
+    """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
+    against_steps: tuple[int, ...] = ()
+    """Other numbers of steps, for a plot of the accuracy against T (one start each)."""
+    results: Path | None = None
+    """A folder for the record of the evaluation, such as results."""
+
+
+def run(options: Options) -> int:
+    """Evaluate, and print the scores."""
+    if options.limit is not None and options.limit < 1:
+        raise AkornError(f"--limit must be at least 1, got {options.limit}")
+    if options.against_steps and options.plots is None:
+        raise AkornError("--against-steps needs --plots, the folder for its plot")
+    for folder in (options.plots, options.results):
+        if folder is not None:
+            make_folder(folder)
+    import numpy as np
+
+    from akorn.devices import pick_device
+    from akorn.models import load_model
+    from akorn.sudoku.data import SudokuData, load
+    from akorn.sudoku.evaluate import evaluate
+    from akorn.sudoku.net import SudokuNet
+
+    model = load_model(options.model)
+    if not isinstance(model, SudokuNet):
+        raise AkornError(f"{options.model}: no Sudoku model, but one for {model.task}")
+    model.to(pick_device(options.device))
+    puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
+    if options.limit is not None and options.limit < len(puzzles):
+        chosen = np.linspace(0, len(puzzles) - 1, options.limit).round().astype(int)
+        puzzles, solutions = puzzles[chosen], solutions[chosen]
+    try:
+        found = evaluate(
+            model, puzzles, solutions, steps=options.steps, votes=options.votes, vote=options.vote,
+            seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
+            samples=options.plots is not None, progress=True,
+        )  # fmt: skip
+    except AkornError:
+        raise
+    except ValueError as error:
+        raise AkornError(str(error)) from error
+    if options.results is not None:
+        fingerprint = SudokuData(puzzles, solutions).fingerprint()
+        say(f"recorded in {_record(options, found, fingerprint, str(model.embedding.weight.device))}")
+    if options.plots is not None:
+        _plot(options, model, found, puzzles, solutions)
+    if options.json:
+        print_json(found.as_json())
+    else:
+        _print(found)
+    return 0
+
+
+def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
+    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    from akorn.engine.ledger import write_record
+    from akorn.models import training_of
+
+    assert options.results is not None
+    origin = training_of(options.model)
+    config = {
+        "model": Path(options.model).name if origin is None else origin["recipe"],
+        "steps": found.steps, "votes": found.votes, "vote": found.vote, "energy": options.energy,
+        "precision": options.precision, "boards": len(found.answers), "start_seed": options.seed,
+        "data": options.data.stem if options.data is not None else "generated",
+    }  # fmt: skip
+    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, **found.accuracies}
+    if found.samples is not None and found.energy is not None and not math.isnan(found.samples.auroc()):
+        metrics["auroc"] = found.samples.auroc()
+    return write_record(
+        "eval", str(config["model"]), metrics, config=config, seed=int(origin["seed"]) if origin else 0,
+        data_fingerprint=fingerprint, wall_time=found.seconds, device=device, folder=options.results,
+        extra={"by_givens": found.as_json()["by_givens"], "training": origin},
+    )  # fmt: skip
+
+
+def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards, solutions: Boards) -> None:
+    from akorn.sudoku import plots
+    from akorn.sudoku.evaluate import energy_over_steps, evaluate
+
+    assert options.plots is not None
+    name = options.data.stem if options.data is not None else "generated boards"
+    written = []
+    if found.samples is not None and model.has_energy:
+        few = puzzles[:: max(1, len(puzzles) // 64)]
+        curves = {name: energy_over_steps(model, few, found.steps, seed=options.seed, energy=options.energy)}
+        written.append(
+            plots.plot_energy_over_steps(curves, options.plots / "energy.png", trained_steps=model.config.steps)
+        )
+        sets = {name: (found.samples.energy(), found.samples.correct)}
+        written.append(
+            plots.plot_energy_histogram(sets, options.plots / "histogram.png", name="energy summed over steps")
+        )
+        counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
+        by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in ("sum", "last")}
+        written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
+        say(f"AUROC of low energy for right answers among those to a board: {found.samples.auroc():.3f}")
+    if options.against_steps:
+        by_steps = {
+            steps: evaluate(
+                model, puzzles, solutions, steps=steps, seed=options.seed, precision=options.precision
+            ).board_accuracy
+            for steps in options.against_steps
+        }
+        written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
+    for path in written:
+        say(f"wrote {path}")
+
+
+def _print(found: Evaluation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("givens", "boards", "accuracy %"):
+        table.add_column(heading, justify="right")
+    for givens, (accuracy, boards) in found.by_givens.items():
+        table.add_row(str(givens), str(boards), f"{accuracy:.1f}")
+    console = Console()
+    console.print(table)
+    votes = ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items())
+    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {found.votes} votes, {found.vote})")
+    console.print(f"by vote: {votes}; {found.seconds:.1f} s")

@@ -1,0 +1,66 @@
+"""`akorn data make sudoku DIR`: boards with one solution each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, print_json
+from akorn.errors import AkornError
+from akorn.files import make_folder
+
+NAMES = ("sudoku",)
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Make a data set: `akorn data make sudoku DIR` writes train.csv and test.csv of boards with one solution each."""
+
+    name: Annotated[Literal["sudoku"], tyro.conf.Positional] = "sudoku"
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
+    """The folder, which is made if it is not there."""
+    count: int = 9000
+    """Boards to train on."""
+    test: int = 1000
+    """Boards to test on."""
+    givens: str = "31-42"
+    """Number of givens, or a range of them; 22 at least, and below 31 it takes longer."""
+
+
+def run(options: Options) -> int:
+    """Generate, and write both files."""
+    check_seed(options.seed)
+    from akorn.sudoku.generate import check_givens, make, parse_givens
+    from akorn.sudoku.read import write_csv
+
+    if options.folder is None:
+        raise AkornError("akorn data make sudoku DIR: the folder is missing")
+    if options.count < 1 or options.test < 1:
+        raise AkornError(f"--count and --test must be at least 1, got {options.count} and {options.test}")
+    givens = parse_givens(options.givens)
+    check_givens(givens)
+    files = [options.folder / "train.csv", options.folder / "test.csv"]
+    for file in files:
+        if file.exists():
+            raise AkornError(f"{file} is there already; choose another folder or remove it")
+    make_folder(options.folder)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    total = options.count + options.test
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task(f"{total} boards with {options.givens} givens", total=total)
+        puzzles, solutions = make(
+            total, givens, options.seed, os.cpu_count() or 1, lambda done, _: bar.update(line, completed=done)
+        )
+    for file, part in zip(files, (slice(options.count), slice(options.count, None)), strict=True):
+        write_csv(file, puzzles[part], solutions[part])
+    if options.json:
+        print_json({file.stem: str(file) for file in files})
+    else:
+        print(f"wrote {files[0]} ({options.count} boards) and {files[1]} ({options.test})")
+    return 0
