@@ -1,5 +1,8 @@
 """Fused kernels for the hot loops, picked at run time; every one has a plain form that gives the same results.
 
+For training, layers take fused kernels by themselves for arrays that `usable` allows: the update of Eq. 4–5 forward and
+backward (`step`, `update`).
+
 `solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path where
 that applies; everywhere else, and with `enable(False)` or AKORN_KERNELS=0 in the environment, the layer's own loop.
 """
@@ -18,11 +21,13 @@ if TYPE_CHECKING:
 
     from akorn.nn.kuramoto import KuramotoLayer, Stimulus
 
-__all__ = ["available", "enable", "enabled", "solve_steps"]
+__all__ = ["available", "enable", "enabled", "solve_steps", "usable"]
 
 Energy = Literal["eq3", "published"]
 
 _enabled = os.environ.get("AKORN_KERNELS", "1").strip() != "0"
+_has_triton = find_spec("triton") is not None
+_interpreted = False  # tests set it: arrays on the CPU then go through Triton's interpreter
 
 
 def enable(flag: bool) -> None:
@@ -43,10 +48,30 @@ def available() -> bool:
 
     if not torch.cuda.is_available():
         return False
-    if find_spec("triton") is None:
+    if not _has_triton:
         logging.getLogger(__name__).warning("Triton is not installed: Kuramoto steps run unfused, which is slower")
         return False
     return True
+
+
+def usable(x: Tensor) -> bool:
+    """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton is there.
+
+    The kernels know reverse-mode gradients alone, so not within `vmap`, `jvp` or other function transforms, nor for
+    subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
+    """
+    import torch
+    from torch.autograd import forward_ad
+
+    if not _enabled or not (x.is_cuda or _interpreted):
+        return False
+    if type(x) not in (torch.Tensor, torch.nn.Parameter) or torch._C._are_functorch_transforms_active():
+        return False
+    if forward_ad._current_level >= 0:
+        return False
+    if not _has_triton and not torch.compiler.is_compiling():
+        available()  # says so, once
+    return _has_triton
 
 
 def solve_steps(
@@ -62,7 +87,8 @@ def solve_steps(
 
     The fused path takes over on CUDA without gradients, for tokens under attention with free maps, GTA, rotary or no
     positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16 unless `dtype`
-    says otherwise, energies and norms are float32; otherwise all is as in `layer.evolve`, in the types given.
+    says otherwise, energies and norms are float32; on a CPU such layers take a path of long passes in float32;
+    otherwise all is as in `layer.evolve`, in the types given.
 
     Args:
         layer: the Kuramoto layer.
@@ -88,5 +114,11 @@ def solve_steps(
         if not torch.cuda.is_current_stream_capturing() and solve.why_not(layer, x, c) is None:
             assert isinstance(c, torch.Tensor)
             return solve.fused_steps(layer, x, c, steps, energy, dtype or torch.bfloat16)
+    if _enabled and x.device.type == "cpu" and not torch.is_grad_enabled() and dtype in (None, torch.float32):
+        from akorn.kernels import cpu
+
+        if cpu.why_not(layer, x, c) is None:
+            assert isinstance(c, torch.Tensor)
+            return cpu.fast_steps(layer, x, c, steps, energy)
     evolution = layer.evolve(x, c, steps, energy=functions[energy])
     return evolution.x, evolution.energies

@@ -1,12 +1,15 @@
-"""The Kuramoto update in one pass over memory; forward only.
+"""The Kuramoto update in one pass over memory, with its backward pass in `update_backward`.
 
     x′ = Π[x + γ (Ωx + Proj_x(Jx + c))],    E = −½ x·Jx − x·c  or  −x·(Jx + c)   of the state before the step
 
-Arithmetic is float32 whatever the arrays are. Energies leave the kernel as sums over parts of a sample, which are
-then added in a fixed order: the same input gives the same bits. Needs Triton to import.
+Arrays are read where they lie, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
+Arithmetic is float32 whatever the arrays are (float64 for float64). Energies leave the kernel as sums over parts of a
+sample, which are then added in a fixed order: the same input gives the same bits. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
+
+from typing import Any
 
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -14,12 +17,16 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.attention import swap_pairs
+from akorn.kernels.update_backward import separate, update_backward
+from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
 MAX_N = 16
 ENERGIES: dict[str | None, float] = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""
 
-_OSCILLATORS = 256  # a program
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+_ELEMENTS = 2048  # of each array, a program: 16 a thread
 
 
 @triton.jit
@@ -35,43 +42,51 @@ def advance(x, force, gamma, rate, ROWS: tl.constexpr, COLUMNS: tl.constexpr, N:
     return tl.reshape(y * (1.0 / tl.maximum(length, 1e-12)), [ROWS, COLUMNS])
 
 
-@triton.jit(do_not_specialize=["oscillators"])
+@triton.jit
 def _update_kernel(
-    x,  # [B, oscillators, N]
+    x,  # [samples, rows, N, pixels]
     jx,
     c,
     out,
     gamma,
     rate,
-    energies,  # [B, programs a sample]
-    oscillators,
+    energies,  # [programs]
+    rows,
+    pixels,
     pair_weight,
     N: tl.constexpr,
-    WIDTH: tl.constexpr,  # N, padded to a power of two
-    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    HALF: tl.constexpr,
+    PIXELS: tl.constexpr,
+    FLAT: tl.constexpr,
     ROTATE: tl.constexpr,
     ENERGY: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
-    part = tl.program_id(0)
-    sample = tl.program_id(1)
-    which = part * BLOCK + tl.arange(0, BLOCK)
-    component = tl.arange(0, WIDTH)
-    inside = (which[:, None] < oscillators) & (component[None, :] < N)
-    offsets = sample.to(tl.int64) * oscillators * N + which[:, None] * N + component[None, :]
-    state = tl.load(x + offsets, mask=inside, other=0.0).to(tl.float32)
-    pull = tl.load(jx + offsets, mask=inside, other=0.0).to(tl.float32)
-    drive = tl.load(c + offsets, mask=inside, other=0.0).to(tl.float32)
+    _, start, offsets, even, odd = place(rows, pixels, N, ROWS, HALF, PIXELS, FLAT)
+    x0, x1 = load_pairs(x + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    j0, j1 = load_pairs(jx + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    c0, c1 = load_pairs(c + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    step = tl.load(gamma).to(WIDE)
     if ENERGY:
-        value = tl.sum(tl.sum(state * (pair_weight * pull + drive), 1), 0)
-        tl.store(energies + sample * tl.num_programs(0) + part, -value)
-    turn = tl.load(rate).to(tl.float32) if ROTATE else 0.0
-    state = advance(state, pull + drive, tl.load(gamma).to(tl.float32), turn, BLOCK, WIDTH, WIDTH, ROTATE)
-    tl.store(out + offsets, state.to(out.dtype.element_ty), mask=inside)
+        value = tl.sum(x0 * (pair_weight * j0 + c0) + x1 * (pair_weight * j1 + c1))
+        tl.store(energies + tl.program_id(0), -value)
+    u0 = j0 + c0
+    u1 = j1 + c1
+    if ROTATE:  # Ωx is tangent already, so it may pass through Proj with the force
+        turn = tl.load(rate).to(WIDE)
+        u0 += turn * x1
+        u1 -= turn * x0
+    along = dot(u0, u1, x0, x1)
+    y0 = x0 + step * (u0 - along * x0)
+    y1 = x1 + step * (u1 - along * x1)
+    scale = 1.0 / tl.maximum(tl.sqrt(dot(y0, y1, y0, y1)), 1e-12)
+    store_pairs(out + start, y0 * scale, y1 * scale, offsets, even, odd, pixels, ROWS, HALF, FLAT)
 
 
 def update_parts(channels: int, tokens: int, n: int) -> int:
-    """How many parts of a sample's energy the kernel writes."""
-    return triton.cdiv(tokens * channels // n, _OSCILLATORS)
+    """How many parts of a sample's energy `update_into` writes."""
+    return cut(tokens * channels // n, 1, n, torch.float32, _ELEMENTS).parts
 
 
 def update_into(
@@ -85,66 +100,124 @@ def update_into(
     n: int,
     pair_weight: float,
 ) -> None:
-    """`update`, written to `out` (which may be x) and to `energies` [B, parts]."""
-    batch, oscillators = x.shape[0], x[0].numel() // n
-    _update_kernel[(triton.cdiv(oscillators, _OSCILLATORS), batch)](
-        x,
-        jx,
-        c,
-        out,
-        gamma,
-        rate if rate is not None else gamma,
-        energies if energies is not None else gamma,
-        oscillators,
-        pair_weight,
-        N=n,
-        WIDTH=triton.next_power_of_2(n),
-        BLOCK=_OSCILLATORS,
-        ROTATE=rate is not None,
-        ENERGY=energies is not None,
-        num_warps=4,
-    )
+    """`update` for arrays of one form, written to `out` (which may be x) and to `energies` [B, parts]."""
+    rows, pixels = lying(x, n)
+    samples = x.shape[0]
+    if energies is None:  # then it makes no difference where a sample ends
+        rows, samples = samples * rows, 1
+    tiles = cut(rows, pixels, n, x.dtype, _ELEMENTS)
+    with torch.cuda.device_of(x):  # Triton launches on the current one
+        _update_kernel[(samples * tiles.parts,)](
+            x,
+            jx,
+            c,
+            out,
+            gamma,
+            rate if rate is not None else gamma,
+            energies if energies is not None else gamma,
+            rows,
+            pixels,
+            pair_weight,
+            ROTATE=rate is not None,
+            ENERGY=energies is not None,
+            **tiles.constants,
+        )
 
 
 @torch.library.custom_op("akorn::update", mutates_args=())
 def update(
-    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float
+    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float | None
 ) -> tuple[Tensor, Tensor]:
-    """One Kuramoto step of a normalised state, and the energy before it.
+    """One Kuramoto step of a normalised state, and the energy before it; differentiable once.
 
     Args:
-        x: [B, ..., C], channels last; N consecutive ones are an oscillator.
-        jx: the coupling Jx, like x.
-        c: the stimulus, like x.
+        x: [B, C], [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are an oscillator.
+        jx: the coupling Jx, of the shape of x; its type may be another.
+        c: the stimulus, likewise.
         gamma: γ, one value.
         rate: ω of every pair of components (even N), one value; None for no rotation.
         n: N, 2 to 16.
-        pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one.
+        pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one; None for no energy.
 
-    Returns: x′ like x, and the energies, [B] float32.
+    Returns: x′ like x, in memory too, and the energies, [B] in float32 (float64 for float64), or [0] without.
 
     """
     check_update(x, c, rate, n)
     if jx.shape != x.shape:
         raise ValueError(f"jx must have the shape of x, {list(x.shape)}, got {list(jx.shape)}")
-    x, jx, c = x.contiguous(), jx.contiguous(), c.contiguous()
+    if gamma.numel() != 1:
+        raise ValueError(f"γ must be one value, got {gamma.numel()}")
+    memory = form(x)
+    x, jx, c = (array.contiguous(memory_format=memory) for array in (x, jx, c))
     out = torch.empty_like(x)
-    energies = x.new_empty(x.shape[0], update_parts(x.shape[-1], x[0].numel() // x.shape[-1], n), dtype=torch.float32)
+    if pair_weight is None:
+        update_into(out, None, x, jx, c, gamma, rate, n, 0.0)
+        return out, x.new_empty(0, dtype=_wide(x))
+    parts = cut(*lying(x, n), n, x.dtype, _ELEMENTS).parts
+    energies = x.new_empty(x.shape[0], parts, dtype=_wide(x))
     update_into(out, energies, x, jx, c, gamma, rate, n, pair_weight)
     return out, energies.sum(1)
 
 
 @update.register_fake
 def _(
-    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float
+    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float | None
 ) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x, memory_format=torch.contiguous_format), x.new_empty(x.shape[0], dtype=torch.float32)
+    out = torch.empty_like(x.contiguous(memory_format=form(x)))
+    return out, x.new_empty(0 if pair_weight is None else x.shape[0], dtype=_wide(x))
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, jx, c, gamma, rate, ctx.n, ctx.pair_weight = inputs
+    ctx.save_for_backward(x, jx, c, gamma, rate)
+    ctx.set_materialize_grads(False)
+    if ctx.pair_weight is None:
+        ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx: Any, grad: Tensor | None, grad_energy: Tensor | None) -> tuple[Tensor | None, ...]:
+    x, jx, c, gamma, rate = ctx.saved_tensors
+    _, for_jx, for_c, for_gamma, for_rate, _, _ = ctx.needs_input_grad
+    if ctx.pair_weight is None:
+        grad_energy = None
+    if grad is None and grad_energy is None:
+        return (None,) * 7
+    grad_x, grad_jx, grad_c, sums = update_backward(
+        grad if grad is not None else torch.zeros_like(x),
+        grad_energy,
+        x,
+        jx,
+        c,
+        gamma,
+        rate,
+        ctx.n,
+        ctx.pair_weight,
+        [for_jx, for_c, for_gamma or for_rate],
+    )
+    apart = separate(jx, c, [for_jx, for_c], grad_energy, ctx.pair_weight)
+    return (
+        grad_x,
+        grad_jx if for_jx else None,
+        (grad_c if apart else grad_jx) if for_c else None,
+        sums[0].to(gamma.dtype).reshape(gamma.shape) if for_gamma else None,
+        sums[1].to(rate.dtype).reshape(rate.shape) if for_rate else None,
+        None,
+        None,
+    )
+
+
+update.register_autograd(_differentiate, setup_context=_keep)
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
 
 def check_update(x: Tensor, c: Tensor, rate: Tensor | None, n: int) -> None:
     """ValueError unless these fit together."""
-    if not 2 <= n <= MAX_N or x.shape[-1] % n:
-        raise ValueError(f"n must be 2 to {MAX_N} and divide the {x.shape[-1]} channels, got n={n}")
+    channels = x.shape[1] if x.ndim == 4 else x.shape[-1]
+    if not 2 <= n <= MAX_N or channels % n:
+        raise ValueError(f"n must be 2 to {MAX_N} and divide the {channels} channels, got n={n}")
     if c.shape != x.shape:
         raise ValueError(f"c must have the shape of x, {list(x.shape)}, got {list(c.shape)}")
     if rate is not None and (n % 2 or rate.numel() != 1):

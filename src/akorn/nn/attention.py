@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn.nn.position import GTA, Grid, Position
+from akorn import kernels
+from akorn.nn.position import GTA, AbsolutePosition, Grid, Position, RotaryPosition
 
 
 class AttentionCoupling(nn.Module):
@@ -25,6 +27,8 @@ class AttentionCoupling(nn.Module):
         bias: whether queries, keys and values have a bias.
         symmetric: queries and keys share their weights and every head's value map is a symmetric matrix. (What is
             left asymmetric is the softmax, which normalises the rows of A alone.)
+
+    On a CUDA device with Triton, free maps without a mask run fused (`akorn.kernels.attend`).
 
     """
 
@@ -79,9 +83,14 @@ class AttentionCoupling(nn.Module):
         place = self.position
         if place is not None:
             place.check(x.shape[1])
+        placed = x if place is None else place.on_tokens(x)
+        if isinstance(self.maps, _FreeMaps) and (matrices := self._matrices(x)) is not None:
+            from akorn.kernels.attend import attend
+
+            return self.maps.gather(attend(self.maps.joined(x, placed), matrices, self.heads))
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, heads, tokens, D]
-            for part in self.maps.project(x, x if place is None else place.on_tokens(x))
+            for part in self.maps.project(x, placed)
         )
         if place is not None:
             q, k, v = place.on_query(q), place.on_key(k), place.on_value(v)
@@ -89,6 +98,23 @@ class AttentionCoupling(nn.Module):
         if place is not None:
             o = place.on_output(o)
         return self.maps.gather(o.transpose(1, 2).flatten(2))  # [B, tokens, C]
+
+    def _matrices(self, x: Tensor) -> Sequence[Tensor] | None:
+        """The positions' 2×2 matrices as `akorn.kernels.attend` takes them; None where that does not apply."""
+        if not kernels.usable(x) or self.mask is not None:
+            return None
+        from akorn.kernels.attend import supports
+
+        if not supports(x.shape[1], self.channels // self.heads, x.dtype):
+            return None
+        place = self.position
+        if place is None or type(place) in (Position, AbsolutePosition):
+            return ()
+        if type(place) is RotaryPosition:
+            return place.matrices, place.matrices
+        if type(place) is GTA and place.symmetric:
+            return place.query, place.query, place.value, place.value.mT
+        return (place.query, place.key, place.value, place.output) if type(place) is GTA else None
 
     def extra_repr(self) -> str:
         """What print() shows of the coupling."""
@@ -102,6 +128,10 @@ class _FreeMaps(nn.Module):
         super().__init__()
         self.qkv = nn.Linear(channels, 3 * channels, bias=bias)
         self.output = nn.Linear(channels, channels, bias=False)
+
+    def joined(self, x: Tensor, placed: Tensor) -> Tensor:
+        """Queries, keys and values side by side: [B, tokens, 3C]."""
+        return self.qkv(x) if placed is x else torch.cat(self.project(x, placed), -1)
 
     def project(self, x: Tensor, placed: Tensor) -> tuple[Tensor, ...]:
         """Queries and keys of `placed`, values of `x`: [B, tokens, C] each."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from akorn import kernels
 from akorn import oscillators as osc
 from akorn.nn.norm import per_channel
 from akorn.nn.recompute import recomputed
@@ -54,7 +55,8 @@ class KuramotoLayer(nn.Module):
 
         Δxᵢ = Ωᵢxᵢ + Proj_xᵢ(cᵢ + Σⱼ Jᵢⱼxⱼ),    xᵢ ← Π[xᵢ + γ Δxᵢ]        (Eq. 4–5)
 
-    States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator.
+    States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator. On a
+    CUDA device with Triton the update of Eq. 4–5 is one fused kernel, forward and backward (`akorn.kernels`).
 
     Args:
         channels: number of channels C, a multiple of n.
@@ -128,6 +130,8 @@ class KuramotoLayer(nn.Module):
         """
         steps = self._check(x, c, steps)
         dim = osc.channel_axis(x)
+        if isinstance(c, Tensor) and x.ndim == c.ndim == 4 and kernels.usable(x):
+            x, c = _in_one_order(x, c)
         x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
         drive = self._drive(c, x.ndim)
         energies: list[Tensor] = []
@@ -175,6 +179,11 @@ class KuramotoLayer(nn.Module):
         jx = self.coupling(x)
         if jx.shape != x.shape:
             raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
+        if kernels.usable(x):
+            from akorn.kernels import step
+
+            if step.why_not(self, x, jx, c) is None:
+                return step.fused_step(self, x, jx, c, energy)
         value = energy(x, jx, c) if energy is not None else None
         grouped = osc.group(x, self.n, dim)
         rotation = self.omega(grouped, dim) if self.omega is not None else None
@@ -264,6 +273,14 @@ def _check_part(name: str, part: nn.Module | None, channels: int, n: int) -> Non
         raise ValueError(f"{name} is for {width} channels, the layer has {channels}")
     if count is not None and count != channels // n:
         raise ValueError(f"{name} is for {count} oscillators, {channels} channels of n={n} are {channels // n}")
+
+
+def _in_one_order(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with channels last in memory if one has them so: fused steps would otherwise bring c to x every time."""
+    last = [a.is_contiguous(memory_format=torch.channels_last) and not a.is_contiguous() for a in (x, c)]
+    if last[0] == last[1]:
+        return x, c
+    return x.contiguous(memory_format=torch.channels_last), c.contiguous(memory_format=torch.channels_last)
 
 
 def _can_be_looked_at(x: Tensor) -> bool:

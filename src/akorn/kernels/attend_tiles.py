@@ -1,0 +1,50 @@
+"""What the attention kernels for training share: tiles of tokens and channels, and how they are multiplied."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from torch import Tensor
+
+from akorn.kernels.tune import precision
+
+
+@triton.jit
+def load_tile(base, tokens, parts, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr):
+    """Rows `tokens` of [TOKENS, D], STRIDE apart; zeros outside."""
+    inside = (tokens[:, None] < TOKENS) & (parts[None, :] < D)
+    return tl.load(base + tokens[:, None] * STRIDE + parts[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def store_tile(base, tokens, parts, x, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr):
+    """Write rows as `load_tile` reads them."""
+    inside = (tokens[:, None] < TOKENS) & (parts[None, :] < D)
+    tl.store(base + tokens[:, None] * STRIDE + parts[None, :], x.to(base.dtype.element_ty), mask=inside)
+
+
+def padded(size: int) -> int:
+    """The side of a tile for so many tokens or channels: a power of two, and what products need at least."""
+    return max(16, triton.next_power_of_2(size))
+
+
+def products(dtype: torch.dtype) -> str:
+    """How matrices are multiplied: float32 in TF32 where PyTorch's own products are, else without loss."""
+    if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
+        return "tf32"
+    return precision(dtype)
+
+
+def value_bytes(dtype: torch.dtype) -> int:
+    """What a value takes in shared memory: the products of float32 without loss keep it as two numbers."""
+    return dtype.itemsize * (2 if products(dtype) == "tf32x3" else 1)
+
+
+def launching(x: Tensor) -> AbstractContextManager[object]:
+    """Triton launches on the current device: make it that of x."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

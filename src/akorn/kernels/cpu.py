@@ -1,0 +1,311 @@
+"""T Kuramoto steps with attention, without gradients, on a CPU: few long passes between the matrix products.
+
+The plain loop spends as much time around its products as in them: short inner loops over the N components of an
+oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once a call,
+so that each component of all oscillators, and each half of all pairs, is an array of its own; every operation is then
+a long vectorised pass into an array that is there already, and a block of samples is small enough for the cache.
+Needs torch alone: no compiler, no Triton. `akorn.kernels.solve_steps` comes here where `why_not` has nothing against.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from akorn import oscillators as osc
+from akorn.nn.attention import AttentionCoupling, _FreeMaps
+from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
+from akorn.nn.kuramoto import KuramotoLayer
+from akorn.nn.position import GTA, Position, RotaryPosition
+from akorn.nn.rules import Kuramoto
+
+ENERGIES = {"eq3": 0.5, "published": 1.0}
+"""The weight of x·Jx in each energy."""
+
+CACHE = 20 << 20
+"""Bytes that the arrays of a block of samples may take: about what is left of a large cache beside the weights."""
+
+_LONG = 192  # tokens from which torch's flash attention beats the three passes over a table of all pairs
+
+_SHARED = (NaturalFrequency, PairwiseFrequency)
+_SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
+
+
+def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
+    """What keeps these steps from this layer and state, or None where they apply."""
+    coupling = layer.coupling
+    if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
+        return f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}"
+    if type(coupling.maps.qkv) is not nn.Linear or type(coupling.maps.output) is not nn.Linear:
+        return "the coupling's maps were replaced by others"
+    if coupling.mask is not None:
+        return "the attention is masked"
+    if type(coupling.position) not in (type(None), Position, GTA, RotaryPosition):
+        return f"positions of another kind: {type(coupling.position).__name__}"
+    if type(layer.rule) is not Kuramoto:
+        return f"another update rule: {type(layer.rule).__name__}"
+    omega = layer.omega
+    if omega is not None and (type(omega) not in _SHARED or getattr(omega, "oscillators", None) is not None):
+        return f"natural frequencies other than one for all oscillators: {type(omega).__name__}"
+    if not isinstance(c, Tensor) or c.shape != x.shape:
+        return "c changes from step to step"
+    arrays = [x, c, *layer.parameters(), *(b for b in layer.buffers() if b.is_floating_point())]
+    if x.ndim != 3 or any(a.device.type != "cpu" or a.dtype != torch.float32 for a in arrays):
+        return f"the state is {x.dtype} of shape {list(x.shape)}, or the weights are not float32, as tokens here are"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
+    if type(x) is not Tensor or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return "function transforms are at work, or the state is no plain array"
+    if abs(float(layer.gamma.detach())) < _SMALL:
+        return f"the step size {float(layer.gamma.detach())} is too small to divide by"
+    return None
+
+
+def fast_steps(
+    layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int, energy: str | None, block: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """The state after `steps` updates, like x, and the energies before each, [steps, B].
+
+    Args:
+        layer: one that `why_not` passes.
+        x: [B, tokens, C]; it need not be normalised.
+        c: like x.
+        steps: T.
+        energy: "eq3", "published" or None.
+        block: samples that run together; None for what suits the cache.
+
+    """
+    with torch.inference_mode(False), torch.no_grad():
+        steps = layer._check(x, c, steps)
+        drive = layer._drive(c, x.ndim)(0)
+        start = osc.ungroup(layer.rule.start(osc.group(x, layer.n), -1))
+        block = block if block is not None else block_size(layer, x.shape[1])
+        weights = _prepared(layer, x.shape[1])
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        energies = x.new_empty(steps, x.shape[0]) if energy is not None else None
+        run: _Block | None = None
+        for first in range(0, x.shape[0], block):
+            part = slice(first, min(first + block, x.shape[0]))
+            if run is None or run.batch != part.stop - first:
+                run = _Block(weights, part.stop - first, None if energy is None else ENERGIES[energy])
+            run(start[part], drive[part], steps, out[part], None if energies is None else energies[:, part])
+        return out, energies
+
+
+def block_size(layer: KuramotoLayer, tokens: int) -> int:
+    """Samples that run together: as many as the cache holds."""
+    pairs = 2 * _heads(layer) * tokens if tokens < _LONG else 0
+    return max(1, CACHE // (4 * tokens * (12 * layer.channels + pairs)))
+
+
+def _prepared(layer: KuramotoLayer, tokens: int) -> _Weights:
+    """The permuted weights, made anew unless the layer's have the values that they had.
+
+    To compare values is some times quicker than to permute them, and sees every change: version counters do not.
+    """
+    parts = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    kept, weights = _KEPT.get(layer, ({}, None))
+    same = weights is not None and (weights.tokens, weights.n, weights.heads) == (tokens, layer.n, _heads(layer))
+    same = same and kept.keys() == parts.keys() and all(torch.equal(kept[name], parts[name]) for name in parts)
+    if weights is None or not same:
+        weights = _Weights(layer, tokens)
+        _KEPT[layer] = {name: part.detach().clone() for name, part in parts.items()}, weights
+    return weights
+
+
+def _heads(layer: KuramotoLayer) -> int:
+    return cast(AttentionCoupling, layer.coupling).heads
+
+
+class _Product:
+    """x ↦ x Wᵀ + b, or + an array. oneDNN multiplies by a weight that it has packed; without it torch's own product."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.bias = bias
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if _packs() else None
+        self.weight = weight.T.contiguous() if self.packed is None else weight.T
+
+    def __call__(self, x: Tensor, plus: Tensor | None = None) -> Tensor:
+        """[rows, in] → [rows, out]."""
+        if self.packed is not None and plus is not None:
+            return cast(Tensor, torch.ops.mkldnn._linear_pointwise.binary(x, plus, self.packed, self.bias, "add"))
+        if self.packed is not None:
+            return cast(Tensor, torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], ""))
+        more = plus if plus is not None else self.bias
+        return torch.mm(x, self.weight) if more is None else torch.addmm(more, x, self.weight)
+
+
+@cache
+def _packs() -> bool:
+    """Whether torch has oneDNN's product with a packed weight, which its own compiler uses, and it is right."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    x, weight, bias = torch.ones(3, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([5.0, 6.0])
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        one = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+        two = torch.ops.mkldnn._linear_pointwise.binary(x, x, packed, None, "add")
+    except (AttributeError, RuntimeError, TypeError):  # private to torch: another version may have it otherwise
+        return False
+    return bool((one == torch.tensor([8.0, 13.0])).all() and (two == torch.tensor([4.0, 8.0])).all())
+
+
+class _Turn(NamedTuple):
+    """2×2 matrices on the halves (a, b) of a head: a′ = own₀ a + first b, b′ = own₁ b + second a."""
+
+    own: Tensor  # [heads, tokens, 2, D/2]
+    first: Tensor  # [heads, tokens, D/2]
+    second: Tensor
+
+
+class _Weights:
+    """All that a step reads, in the order of its arrays, and γ where it costs nothing.
+
+    Channels of the state lie as [N, C/N], those of queries, keys, values and outputs as [heads, 2, D/2] where a
+    position turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
+    """
+
+    def __init__(self, layer: KuramotoLayer, tokens: int) -> None:
+        coupling = cast(AttentionCoupling, layer.coupling)
+        maps, place = cast(_FreeMaps, coupling.maps), coupling.position
+        if place is not None:
+            place.check(tokens)
+        self.n, self.tokens, self.heads = layer.n, tokens, coupling.heads
+        self.gamma = float(layer.gamma.detach())
+        self.halves = 2 if isinstance(place, GTA | RotaryPosition) else 1
+        self.size = layer.channels // self.heads // self.halves  # components of a half
+        self.oscillators = layer.channels // self.n
+        outer, inner = (self.heads, self.size, self.halves), (self.oscillators, self.n)
+        scale = torch.ones(3, 1)
+        scale[0] = (layer.channels // self.heads) ** -0.5
+
+        weight = (maps.qkv.weight.unflatten(0, (3, -1)) * scale[..., None]).view(3, *outer, *inner)
+        bias = None
+        if maps.qkv.bias is not None:
+            bias = (maps.qkv.bias.unflatten(0, (3, -1)) * scale).view(3, *outer).transpose(2, 3).reshape(-1)
+        self.qkv = _Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * layer.channels, layer.channels), bias)
+        weight = (maps.output.weight * self.gamma).view(*inner, *outer)
+        self.output = _Product(weight.permute(1, 0, 2, 4, 3).reshape(layer.channels, layer.channels), None)
+
+        self.turns: list[_Turn | None] = [None] * 4  # of queries, keys, values and outputs
+        if isinstance(place, RotaryPosition):
+            self.turns[:2] = [self._spread(place.matrices)] * 2
+        elif isinstance(place, GTA):
+            key, undo = (place.query, place.value.mT) if place.symmetric else (place.key, place.output)
+            self.turns = [self._spread(matrices) for matrices in (place.query, key, place.value, undo)]
+
+        self.rotation: list[tuple[int, int, float]] = []  # γΩ without its zeros
+        if layer.omega is not None:
+            omega = (cast(NaturalFrequency, layer.omega).matrix * self.gamma).tolist()
+            self.rotation = [(i, j, rate) for i, row in enumerate(omega) for j, rate in enumerate(row) if rate]
+
+    def _spread(self, matrices: Tensor) -> _Turn:
+        """Matrices [tokens, D/2, 2, 2] for all heads: repeated, so that passes are long."""
+        entries = matrices.permute(2, 3, 0, 1)[:, :, None].expand(-1, -1, self.heads, -1, -1)
+        own = torch.stack((entries[0, 0], entries[1, 1]), 2)
+        return _Turn(own, entries[0, 1].contiguous(), entries[1, 0].contiguous())
+
+
+class _Block:
+    """The arrays of a block of samples, and its steps."""
+
+    def __init__(self, weights: _Weights, batch: int, pair_weight: float | None) -> None:
+        w = weights
+        self.weights, self.batch, self.pair_weight = weights, batch, pair_weight
+        rows = batch * w.tokens
+        self.x, self.c = (torch.empty(rows, w.n, w.oscillators) for _ in range(2))
+        self.along, self.length = (torch.empty(rows, w.oscillators) for _ in range(2))
+        each = (batch, w.heads, w.tokens, w.halves, w.size)
+        self.q, self.k, self.v, self.heard = (torch.empty(each) for _ in range(4))
+        self.o = torch.empty(rows, w.heads * w.halves * w.size)
+        self.pairs: tuple[Tensor, Tensor] | None = None
+        if w.tokens < _LONG:
+            scores = torch.empty(batch * w.heads, w.tokens, w.tokens)
+            self.pairs = scores, torch.empty_like(scores)
+        # Views that every step uses; to make them anew would cost as much as some of the passes.
+        self.flat_x, self.flat_c = self.x.flatten(1), self.c.flatten(1)
+        self.planes = list(self.x.unbind(1))
+        self.as_heads = [part.flatten(3).flatten(0, 1) for part in (self.q, self.k, self.v, self.heard)]
+        self.by_head = self.o.view(batch, w.tokens, w.heads, w.halves, w.size).transpose(1, 2)
+
+    def __call__(self, x: Tensor, c: Tensor, steps: int, out: Tensor, energies: Tensor | None) -> None:
+        """Run normalised samples x under c, [B, tokens, C], into `out` like x and `energies` [steps, B]."""
+        w = self.weights
+        self.x.copy_(x.reshape(-1, w.oscillators, w.n).mT)
+        torch.mul(c.reshape(-1, w.oscillators, w.n).mT, w.gamma, out=self.c)
+        for t in range(steps):
+            self._attend()
+            self._update(None if energies is None else energies[t])
+        out.copy_(self.x.mT.reshape(out.shape))
+
+    def _attend(self) -> None:
+        """What the heads hear, before W^O, to `self.o`."""
+        w = self.weights
+        made = w.qkv(self.flat_x).view(self.batch, w.tokens, 3, w.heads, w.halves, w.size)
+        for part, target, turn in zip(made.transpose(1, 3).unbind(2), (self.q, self.k, self.v), w.turns, strict=False):
+            _turn(part, target, turn)
+        q, k, v, heard = self.as_heads  # [B · heads, tokens, D]
+        if self.pairs is not None:
+            scores, attention = self.pairs
+            torch.bmm(q, k.mT, out=scores)
+            torch.softmax(scores, -1, out=attention)
+            torch.bmm(attention, v, out=heard)
+        else:
+            heard.copy_(F.scaled_dot_product_attention(q[None], k[None], v[None], scale=1.0)[0])
+        _turn(self.heard, self.by_head, w.turns[3])
+
+    def _update(self, energies: Tensor | None) -> None:
+        """The update, in place, and the energy before it: with the force f = γ(Jx + c),
+
+        x′ = Π[f + γΩx + (1 − ⟨f, x⟩) x].
+        """
+        w, x, along, length = self.weights, self.x, self.along, self.length
+        f = w.output(self.o, self.flat_c).view_as(x)
+        parts = list(f.unbind(1))  # [rows, C/N] each
+        _dot(parts, self.planes, along)
+        if energies is not None:
+            self._energy(energies)
+        for i, j, rate in w.rotation:
+            parts[i].add_(self.planes[j], alpha=rate)
+        torch.sub(1.0, along, out=along)
+        f.addcmul_(x, along[:, None])
+        _dot(parts, parts, length)
+        length.clamp_min_(osc.TINY**2).rsqrt_()
+        torch.mul(f, length[:, None], out=x)
+
+    def _energy(self, energies: Tensor) -> None:
+        """−w x·Jx − x·c = −w x·(Jx + c) − (1 − w) x·c of each sample, out of `self.along` = γ⟨Jx + c, x⟩."""
+        assert self.pair_weight is not None
+        torch.sum(self.along.view(self.batch, -1), 1, out=energies)
+        energies.mul_(-self.pair_weight / self.weights.gamma)
+        if self.pair_weight != 1.0:
+            _dot(list(self.c.unbind(1)), self.planes, self.length)
+            energies.sub_(self.length.view(self.batch, -1).sum(1), alpha=(1 - self.pair_weight) / self.weights.gamma)
+
+
+def _dot(a: list[Tensor], b: list[Tensor], out: Tensor) -> None:
+    """⟨a, b⟩ of each oscillator, given by its N components: [rows, C/N] each."""
+    torch.mul(a[0], b[0], out=out)
+    for first, second in zip(a[1:], b[1:], strict=True):
+        out.addcmul_(first, second)
+
+
+def _turn(source: Tensor, target: Tensor, turn: _Turn | None) -> None:
+    """Apply 2×2 matrices to the halves of [B, heads, tokens, 2, D/2]; None copies."""
+    if turn is None:
+        target.copy_(source)
+        return
+    torch.mul(source, turn.own, out=target)
+    a, b = source.unbind(3)
+    first, second = target.unbind(3)
+    first.addcmul_(b, turn.first)
+    second.addcmul_(a, turn.second)
+
+
+_KEPT: WeakKeyDictionary[KuramotoLayer, tuple[dict[str, Tensor], _Weights]] = WeakKeyDictionary()

@@ -1,0 +1,224 @@
+"""The backward pass of `akorn.kernels.update` in one pass over memory.
+
+With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g the gradient of x′:
+
+    g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
+
+g_u is the gradient of Jx and of c. Everything is computed again from x, Jx and c, so nothing else is kept for it.
+Those of γ and ω leave the kernel as a sum a program, which are then added in a fixed order. Needs Triton to import.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
+
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from torch import Tensor
+
+from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
+
+_ELEMENTS = 1024  # of each array, a program: 8 a thread, since more of them are held at a time than forward
+
+
+@triton.jit
+def _update_backward_kernel(
+    grad,  # of x′; this and all arrays [samples, rows, N, pixels]
+    grad_energy,  # [samples]
+    x,
+    jx,
+    c,
+    gamma,
+    rate,
+    grad_x,
+    grad_jx,  # of c too, unless SEPARATE
+    grad_c,
+    sums,  # [2, programs]: of γ, of ω
+    rows,
+    pixels,
+    pair_weight,  # in the energy, and in what it gives to grad_jx
+    jx_weight,
+    N: tl.constexpr,
+    ROWS: tl.constexpr,
+    HALF: tl.constexpr,
+    PIXELS: tl.constexpr,
+    FLAT: tl.constexpr,
+    ROTATE: tl.constexpr,
+    ENERGY: tl.constexpr,
+    SEPARATE: tl.constexpr,
+    SUMS: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    sample, start, offsets, even, odd = place(rows, pixels, N, ROWS, HALF, PIXELS, FLAT)
+    x0, x1 = load_pairs(x + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    j0, j1 = load_pairs(jx + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    c0, c1 = load_pairs(c + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    g0, g1 = load_pairs(grad + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    step = tl.load(gamma).to(WIDE)
+    turn = tl.load(rate).to(WIDE) if ROTATE else 0.0
+
+    # The step again.
+    u0 = j0 + c0
+    u1 = j1 + c1
+    if ROTATE:
+        u0 += turn * x1
+        u1 -= turn * x0
+    along = dot(u0, u1, x0, x1)
+    d0 = u0 - along * x0
+    d1 = u1 - along * x1
+    y0 = x0 + step * d0
+    y1 = x1 + step * d1
+    length = tl.sqrt(dot(y0, y1, y0, y1))
+    scale = 1.0 / tl.maximum(length, 1e-12)
+    y0 *= scale
+    y1 *= scale
+
+    # Back through Π, which only divides by a constant where y is too short to have a direction.
+    radial = tl.where(length < 1e-12, 0.0, dot(g0, g1, y0, y1))
+    g0 = (g0 - radial * y0) * scale
+    g1 = (g1 - radial * y1) * scale
+    if SUMS:
+        tl.store(sums + tl.program_id(0), tl.sum(g0 * d0 + g1 * d1))
+
+    # Back through Proj and Ω.
+    h0 = step * g0
+    h1 = step * g1
+    beside = dot(h0, h1, x0, x1)
+    f0 = h0 - beside * x0
+    f1 = h1 - beside * x1
+    g0 -= along * h0 + beside * u0
+    g1 -= along * h1 + beside * u1
+    if ROTATE:
+        g0 -= turn * f1
+        g1 += turn * f0
+        if SUMS:
+            tl.store(sums + tl.num_programs(0) + tl.program_id(0), tl.sum(f0 * x1 - f1 * x0))
+    if ENERGY:
+        e = tl.load(grad_energy + sample).to(WIDE)
+        g0 -= e * (pair_weight * j0 + c0)
+        g1 -= e * (pair_weight * j1 + c1)
+        if SEPARATE:
+            store_pairs(
+                grad_c + start, f0 - e * x0, f1 - e * x1, offsets, even, odd, pixels, ROWS, HALF, FLAT
+            )  # fmt: skip
+        f0 -= jx_weight * e * x0
+        f1 -= jx_weight * e * x1
+    elif SEPARATE:
+        store_pairs(grad_c + start, f0, f1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+    store_pairs(grad_x + start, g0, g1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+    store_pairs(grad_jx + start, f0, f1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+
+
+def separate(jx: Tensor, c: Tensor, wanted: list[bool], grad_energy: Tensor | None, pair_weight: float | None) -> bool:
+    """Whether the gradients of Jx and c need an array each; `wanted` says which of the two are asked for."""
+    return all(wanted) and (jx.dtype != c.dtype or (grad_energy is not None and pair_weight != 1.0))
+
+
+@torch.library.custom_op("akorn::update_backward", mutates_args=())
+def update_backward(
+    grad: Tensor,
+    grad_energy: Tensor | None,
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of `update`.
+
+    Args:
+        grad: that of x′.
+        grad_energy: that of the energies, [B], or None where there are none.
+        x: as for `update`, like those that follow.
+        jx: Jx.
+        c: C.
+        gamma: γ.
+        rate: ω or None.
+        n: N.
+        pair_weight: the weight of x·Jx in the energy.
+        wanted: whether gradients of Jx, of c, and of γ or ω are asked for.
+
+    Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty where the one of Jx serves;
+        and of γ and ω, [2] or empty where not asked for.
+
+    """
+    memory = form(x)
+    x, jx, c, grad = (array.contiguous(memory_format=memory) for array in (x, jx, c, grad))
+    apart = separate(jx, c, wanted[:2], grad_energy, pair_weight)
+    grad_x = torch.empty_like(x)
+    grad_jx = torch.empty_like(jx if wanted[0] else c)
+    grad_c = torch.empty_like(c) if apart else c.new_empty(0)
+    rows, pixels = lying(x, n)
+    samples = x.shape[0]
+    if grad_energy is None:  # then it makes no difference where a sample ends
+        rows, samples = samples * rows, 1
+    else:
+        grad_energy = grad_energy.contiguous()
+    tiles = cut(rows, pixels, n, x.dtype, _ELEMENTS)
+    programs = samples * tiles.parts
+    wide = torch.promote_types(x.dtype, torch.float32)
+    # Without Ω the kernel leaves the second row alone.
+    sums = x.new_empty(1 if rate is None else 2, programs, dtype=wide) if wanted[2] else None
+    weight = pair_weight if pair_weight is not None else 0.0
+    with torch.cuda.device_of(x):  # Triton launches on the current one
+        _update_backward_kernel[(programs,)](
+            grad,
+            grad_energy if grad_energy is not None else gamma,
+            x,
+            jx,
+            c,
+            gamma,
+            rate if rate is not None else gamma,
+            grad_x,
+            grad_jx,
+            grad_c if apart else grad_jx,
+            sums if sums is not None else gamma,
+            rows,
+            pixels,
+            weight,
+            weight if wanted[0] else 1.0,
+            ROTATE=rate is not None,
+            ENERGY=grad_energy is not None,
+            SEPARATE=apart,
+            SUMS=sums is not None,
+            **tiles.constants,
+        )
+    return grad_x, grad_jx, grad_c, sums.sum(1) if sums is not None else x.new_empty(0, dtype=wide)
+
+
+@update_backward.register_fake
+def _(
+    grad: Tensor,
+    grad_energy: Tensor | None,
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    like = torch.empty_like(x.contiguous(memory_format=form(x)))
+    apart = separate(jx, c, wanted[:2], grad_energy, pair_weight)
+    return (
+        like,
+        torch.empty_like(like, dtype=(jx if wanted[0] else c).dtype),
+        torch.empty_like(like, dtype=c.dtype) if apart else c.new_empty(0),
+        x.new_empty(
+            0 if not wanted[2] else 1 if rate is None else 2, dtype=torch.promote_types(x.dtype, torch.float32)
+        ),
+    )
+
+
+def _refuse(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError(
+        "the fused Kuramoto update has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+    )
+
+
+update_backward.register_autograd(_refuse)

@@ -1,0 +1,248 @@
+"""The fused update with its gradients against the plain form in float64, and as an operator."""
+
+import random
+
+import pytest
+import torch
+
+from akorn import nn as akn
+from akorn import oscillators as osc
+
+ENERGY = {0.5: osc.energy, 1.0: osc.published_energy}
+F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+# float64 shows that the formula is right; of the others each result is rounded once.
+TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 1e-3, BF16: 8e-3}
+
+
+def plain(x, jx, c, gamma, rate, n, pair_weight):
+    """(x′, E) from the definitions; E is None without a weight."""
+    dim = osc.channel_axis(x)
+    grouped, force = osc.group(x, n, dim), osc.group(jx + c, n, dim)
+    rotation = osc.rotate_pairs(grouped, rate, dim) if rate is not None else None
+    after = akn.Kuramoto().step(grouped, force, rotation, gamma, dim)
+    return osc.ungroup(after, dim), None if pair_weight is None else ENERGY[pair_weight](x, jx, c)
+
+
+def draw(seed, shape, n, device, dtypes, layouts="ppp", rotate=True):
+    """(x, jx, c, γ, ω) that want gradients; a layout is "p"lain, channels "l"ast or "g"apped."""
+    generator = torch.Generator().manual_seed(seed)
+    x, jx, c = (torch.randn(*shape, generator=generator, dtype=F64) for _ in range(3))
+    dim = osc.channel_axis(x)
+    x = osc.ungroup(osc.normalize(osc.group(x, n, dim), dim), dim)
+    arrays = []
+    for array, dtype, layout in zip((x, jx, c), dtypes, layouts, strict=True):
+        array = array.to(device, dtype)
+        if layout == "l":
+            array = array.contiguous(memory_format=torch.channels_last)
+        if layout == "g":
+            array = torch.stack((array, array), -1)[..., 0]
+        arrays.append(array.requires_grad_())
+    wide = torch.promote_types(dtypes[0], F32)
+    gamma = torch.tensor(0.7, device=device, dtype=wide, requires_grad=True)
+    rate = torch.tensor([1.3], device=device, dtype=wide, requires_grad=True) if rotate and n % 2 == 0 else None
+    return [*arrays, gamma, rate]
+
+
+def both(inputs, n, pair_weight, seed=0):
+    """(result, expected) of outputs and gradients; expected in float64."""
+    from akorn.kernels.update import update
+
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(inputs[0].shape, generator=generator, dtype=F64).to(inputs[0])
+    each = torch.randn(inputs[0].shape[0], generator=generator, dtype=F64).to(inputs[0])
+    found = []
+    for function, arrays in (
+        (update, inputs),
+        (plain, [None if a is None else a.detach().double().requires_grad_() for a in inputs]),
+    ):
+        after, energy = function(*arrays, n, pair_weight)
+        outputs = [after] if pair_weight is None else [after, energy]
+        seeds = [weights.to(after.dtype), each.to(energy.dtype)] if pair_weight is not None else [weights.to(after)]
+        grads = torch.autograd.grad(outputs, [a for a in arrays if a is not None], seeds)
+        found.append([*outputs, *grads])
+    return found
+
+
+def close(found, expected, dtype):
+    tolerance = TOLERANCE[dtype]
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert not result.isnan().any()
+        scale = max(1.0, float(wanted.detach().abs().max())) if wanted.numel() else 1.0
+        torch.testing.assert_close(result.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+
+
+def some_cases(count):
+    """Random shapes, N, types, layouts, rotation and energy; the first ones make sure of every N."""
+    pick = random.Random(5)
+    cases = []
+    for i in range(count):
+        n = i + 2 if i < 15 else pick.randint(2, 16)
+        channels = n * pick.randint(1, 5)
+        shape = pick.choice(
+            [
+                (pick.randint(1, 40), channels),
+                (pick.randint(1, 3), pick.randint(1, 30), channels),
+                (pick.randint(1, 3), channels, pick.randint(1, 12), pick.randint(1, 12)),
+            ]
+        )
+        dtypes = pick.choice([(F64,) * 3, (F32,) * 3, (BF16,) * 3, (F16,) * 3, (F32, BF16, F32), (F32, BF16, BF16)])
+        layouts = "".join(pick.choices("plg" if len(shape) == 4 else "pg", k=3)) if i % 3 else "ppp"
+        cases.append((shape, n, dtypes, layouts, pick.random() < 0.6, pick.choice([None, 0.5, 1.0])))
+    return cases
+
+
+@pytest.mark.parametrize(("shape", "n", "dtypes", "layouts", "rotate", "pair_weight"), some_cases(40))
+def test_same_as_float64(device, shape, n, dtypes, layouts, rotate, pair_weight):
+    inputs = draw(1, shape, n, device, dtypes, layouts, rotate)
+    found, expected = both(inputs, n, pair_weight)
+    close(found, expected, max(dtypes, key=lambda dtype: torch.finfo(dtype).eps))
+    wanted = [a for a in inputs if a is not None]
+    assert [g.dtype for g in found[-len(wanted) :]] == [a.dtype for a in wanted]
+    assert found[0].dtype == inputs[0].dtype
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize(("batch", "pictures"), [(3, False), (2, True)])
+def test_many_programs(device, n, batch, pictures):
+    """Arrays that end within a block, and samples that do."""
+    shape = (batch, 3 * n, 19, 17) if pictures else (batch, 301, 3 * n)
+    found, expected = both(draw(2, shape, n, device, (F64,) * 3), n, 0.5)
+    close(found, expected, F64)
+
+
+@pytest.mark.parametrize("wanted", [[0], [1], [2], [3], [4], [0, 3], [1, 4], [2, 3]])
+@pytest.mark.parametrize("pair_weight", [None, 0.5])
+def test_only_some_gradients(device, wanted, pair_weight):
+    from akorn.kernels.update import update
+
+    inputs = draw(3, (2, 5, 8), 4, device, (F64,) * 3)
+    grads = []
+    for function in (update, plain):
+        arrays = [a.detach().requires_grad_(i in wanted) for i, a in enumerate(inputs)]
+        after, energy = function(*arrays, 4, pair_weight)
+        loss = after.square().cumsum(1).cos().sum() + (0 if pair_weight is None else energy.sin().sum())
+        grads.append(torch.autograd.grad(loss, [arrays[i] for i in wanted]))
+    close(*grads, F64)
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_only_one_output_in_the_loss(device, only):
+    from akorn.kernels.update import update
+
+    grads = []
+    for function in (update, plain):
+        arrays = draw(4, (3, 4, 6), 2, device, (F64,) * 3)
+        loss = function(*arrays, 2, 0.5)[only].pow(3).sum()
+        grads.append(torch.autograd.grad(loss, arrays, allow_unused=True, materialize_grads=True))
+    close(*grads, F64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n", "layout"), [((2, 3, 4), 4, "p"), ((2, 6, 2, 2), 3, "p"), ((1, 4, 2, 3), 2, "l")]
+)
+def test_gradcheck(device, shape, n, layout):
+    from akorn.kernels.update import update
+
+    inputs = draw(5, shape, n, device, (F64,) * 3, layout * 3)
+    assert torch.autograd.gradcheck(lambda *a: update(*a, n, 0.5), inputs, fast_mode=True)
+
+
+def test_no_second_derivatives(device):
+    from akorn.kernels.update import update
+
+    inputs = draw(6, (1, 2, 4), 2, device, (F64,) * 3)
+    (grad,) = torch.autograd.grad(update(*inputs, 2, None)[0].pow(2).sum(), inputs[0], create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        grad.sum().backward()
+
+
+def test_one_array_for_the_gradients_of_jx_and_c(device):
+    from akorn.kernels.update import update
+
+    inputs = draw(7, (2, 3, 8), 4, device, (F32,) * 3)
+    for pair_weight, same in ((None, True), (1.0, True), (0.5, False)):
+        after, energy = update(*inputs, 4, pair_weight)
+        jx, c = torch.autograd.grad(after.sum() + energy.sum(), inputs[1:3])
+        assert (jx.data_ptr() == c.data_ptr()) == same
+
+
+@pytest.mark.parametrize("layouts", ["ppp", "lll", "lpp", "pll", "gpl"])
+def test_memory_order_is_kept(device, layouts):
+    from akorn.kernels.update import update
+
+    inputs = draw(8, (2, 8, 3, 5), 4, device, (F32,) * 3, layouts)
+    after, _ = update(*inputs, 4, None)
+    order = torch.channels_last if layouts[0] == "l" else torch.contiguous_format
+    assert after.is_contiguous(memory_format=order)
+    grads = torch.autograd.grad(after.sum(), inputs)
+    assert all(g.is_contiguous(memory_format=order) for g in grads[:3])
+
+
+@pytest.mark.parametrize("length", [0.0, 3e-13])
+def test_vectors_without_direction(device, length):
+    """Too short for Π: states and gradients are those of the plain form, and what is zero stays so."""
+    from akorn.kernels.update import update
+
+    inputs = draw(9, (1, 2, 4), 4, device, (F64,) * 3, rotate=False)
+    x, zero = (length * inputs[0]).detach().requires_grad_(), torch.zeros_like(inputs[0])
+    after = [function(x, zero, zero, inputs[3], None, 4, None)[0] for function in (update, plain)]
+    close(after[:1], after[1:], F32)
+    close(*[torch.autograd.grad(a.sum(), [x]) for a in after], F32)  # of order 10¹²
+    assert length or after[0].eq(0).all()
+
+
+def test_nothing_to_do(device):
+    inputs = draw(9, (0, 3, 4), 2, device, (F32,) * 3)
+    close(*both(inputs, 2, 0.5), F32)
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((2, 3, 8), "p"), ((2, 8, 2, 3), "p"), ((2, 8, 2, 3), "l")])
+@pytest.mark.parametrize("pair_weight", [None, 0.5])
+def test_operators_are_registered_properly(device, shape, layout, pair_weight):
+    from akorn.kernels.update import update
+    from akorn.kernels.update_backward import update_backward
+
+    inputs = draw(10, shape, 4, device, (F32,) * 3, layout * 3)
+    # test_autograd_registration and test_aot_dispatch_dynamic run forward and backward under torch.compile's tracing
+    torch.library.opcheck(update, (*inputs, 4, pair_weight))
+    arrays = [a.detach() for a in inputs]
+    energy = torch.ones(2, device=device) if pair_weight else None
+    grad = torch.ones_like(arrays[0])
+    checks = ("test_schema", "test_faketensor")
+    for wanted in ([True, True, True], [False, True, False]):
+        arguments = (grad, energy, *arrays, 4, pair_weight, wanted)
+        torch.library.opcheck(update_backward, arguments, test_utils=checks)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtypes", [(F32,) * 3, (BF16,) * 3, (F16,) * 3, (F32, BF16, F32)])
+@pytest.mark.parametrize(
+    ("shape", "n", "layout"),
+    [((20, 81, 512), 4, "p"), ((16, 400, 256), 4, "p"), ((8, 64, 32, 32), 2, "l"), ((8, 256, 8, 8), 2, "p")],
+)
+@pytest.mark.parametrize("pair_weight", [None, 0.5])
+def test_the_sizes_of_the_paper(device, shape, n, layout, dtypes, pair_weight):
+    inputs = draw(11, shape, n, device, dtypes, layout * 3)
+    found, expected = both(inputs, n, pair_weight)
+    close(found, expected, max(dtypes, key=lambda dtype: torch.finfo(dtype).eps))
+    again, _ = both(inputs, n, pair_weight)
+    assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+
+
+@pytest.mark.gpu
+def test_more_elements_than_32_bits_count(device):
+    from akorn.kernels.update import update
+
+    if torch.cuda.mem_get_info()[0] < 60 * 2**30:
+        pytest.skip("needs 60 GiB of GPU memory")
+    shape = (5, 2**20 + 3, 512)  # 2.5 · 2³⁰
+    x, jx, c = (torch.randn(1, 1, 512, device=device, dtype=BF16).expand(shape).contiguous() for _ in range(3))
+    x.requires_grad_()
+    gamma = torch.ones((), device=device)
+    after, energy = update(x, jx, c, gamma, None, 4, 0.5)
+    assert torch.equal(after[0, 0], after[-1, -1])
+    torch.testing.assert_close(energy, energy[:1].expand(5))
+    (grad,) = torch.autograd.grad(after, x, torch.ones_like(after))
+    assert torch.equal(grad[0, 0], grad[-1, -1])
+    assert grad[0, 0].isfinite().all()
