@@ -1,6 +1,20 @@
-"""What the paper compares with: iterative self-attention, the Transformer, the Energy Transformer."""
+"""What the paper compares with: iterative attention and convolution, Transformer, ViT, ResNet, Energy Transformer."""
 
 from akorn.baselines.attention import ItrSA, ItrSABlock, PositionName, Transformer
+from akorn.baselines.convolution import ItrConv, ItrConvBlock
 from akorn.baselines.energy_transformer import EnergyTransformer
+from akorn.baselines.resnet import ResNet
+from akorn.baselines.vit import PatchEmbedding, ViT
 
-__all__ = ["EnergyTransformer", "ItrSA", "ItrSABlock", "PositionName", "Transformer"]
+__all__ = [
+    "EnergyTransformer",
+    "ItrConv",
+    "ItrConvBlock",
+    "ItrSA",
+    "ItrSABlock",
+    "PatchEmbedding",
+    "PositionName",
+    "ResNet",
+    "Transformer",
+    "ViT",
+]

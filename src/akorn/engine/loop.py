@@ -24,8 +24,10 @@ from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
-from akorn.engine.task import Batch, Task
+from akorn.engine.task import Batch, Foreseeing, Task
 from akorn.errors import AkornError
+
+_AHEAD = 2  # batches that are read ahead, where data has to be read
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ def train(
             while state.step < total:
                 rate = config.optimiser.learning_rate * schedule.factor(config.schedule, state.step, total)
                 batch = data.batch(order.indices(state.step), state.generator)
+                if isinstance(data, Foreseeing):
+                    for later in range(state.step + 1, min(state.step + _AHEAD + 1, total)):
+                        data.expect(order.indices(later))
                 train_step(state, batch, rate)
                 step = state.step
 

@@ -1,7 +1,7 @@
 """What a task gives to the training loop. The loop knows nothing else about it."""
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,15 @@ class Data(Protocol):
 
     def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
         """Return the samples at `indices` [B] (on the device), augmented with random numbers of `generator`."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """Data that does not fit on the device and is read ahead, where it is told what comes next."""
+
+    def expect(self, indices: Tensor) -> None:
+        """Begin to read the samples at `indices` [B], which a `batch` soon asks for."""
         ...
 
 

@@ -1,0 +1,31 @@
+"""What all changes have in common: pictures as floats, and one random number a picture."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def as_float(images: Tensor) -> Tensor:
+    """[B, 1 or 3, H, W] as float32 in 0–1: bytes are divided by 255, floats stay (in their own type)."""
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise ValueError(f"pictures are [B, 1 or 3, H, W], got the shape {list(images.shape)}")
+    if images.dtype == torch.uint8:
+        return images.to(torch.float32) / 255
+    if not images.is_floating_point():
+        raise ValueError(f"pictures are bytes or floats in 0–1, got {images.dtype}")
+    return images
+
+
+def uniform(
+    images: Tensor, generator: torch.Generator | None, *columns: int, low: float = 0.0, high: float = 1.0
+) -> Tensor:
+    """Float32 random numbers in [low, high), one (or [*columns]) for each picture: [B, *columns]."""
+    drawn = torch.rand(len(images), *columns, generator=generator, device=images.device)
+    return low + (high - low) * drawn
+
+
+def sometimes(changed: Tensor, images: Tensor, p: float, generator: torch.Generator | None) -> Tensor:
+    """Each picture as it was changed with probability p, else as it was."""
+    chosen = uniform(images, generator) < p
+    return torch.where(chosen[:, None, None, None], changed, images)

@@ -1,0 +1,85 @@
+"""Iterative convolution (ItrConv): what AKOrN with convolutions is without the Kuramoto update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from akorn.baselines.attention import check_steps
+
+_GROUPS = 32  # GroupNorm's usual number; the paper does not give its own
+
+
+class ItrConvBlock(nn.Module):
+    """T times x ← x + conv(GroupNorm(x)), then once x ← x + MLP(GroupNorm(x)).
+
+    The convolution of all T steps has the same weights; the MLP acts on every position alone and has one hidden layer
+    of `expansion` · C with GELU.
+
+    Args:
+        channels: number of channels C.
+        kernel_size: odd size of the convolution.
+        groups: groups of both norms; by default 32, or as many of them as divide the channels.
+        expansion: the MLP's hidden channels divided by C.
+
+    """
+
+    def __init__(self, channels: int, kernel_size: int, *, groups: int | None = None, expansion: int = 2) -> None:
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
+        groups = next(g for g in range(_GROUPS, 0, -1) if channels % g == 0) if groups is None else groups
+        self.norm = nn.GroupNorm(groups, channels)
+        self.conv = nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2)
+        self.mlp_norm = nn.GroupNorm(groups, channels)
+        self.mlp = nn.Sequential(
+            nn.Conv2d(channels, expansion * channels, 1), nn.GELU(), nn.Conv2d(expansion * channels, channels, 1)
+        )
+        self._compiled: Callable[[Tensor], Tensor] | None = None
+
+    def iterate(self, x: Tensor) -> Tensor:
+        """One convolution: [B, C, H, W] → the same shape."""
+        return (self._compiled or self._iterate)(x)
+
+    def compile_step(self, **options: object) -> None:
+        """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
+        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
+
+    def _iterate(self, x: Tensor) -> Tensor:
+        return x + self.conv(self.norm(x))
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The MLP after the last step."""
+        return x + self.mlp(self.mlp_norm(x))
+
+    def forward(self, x: Tensor, steps: int) -> Tensor:
+        """`steps` steps and the MLP."""
+        check_steps(steps)
+        for _ in range(steps):
+            x = self.iterate(x)
+        return self.finish(x)
+
+
+class ItrConv(nn.Module):
+    """Blocks of iterative convolution with as many channels each.
+
+    Args:
+        channels: number of channels C.
+        kernel_size: odd size of the convolutions.
+        blocks: number of blocks L, each with weights of its own.
+
+    """
+
+    def __init__(self, channels: int, kernel_size: int, *, blocks: int = 1) -> None:
+        super().__init__()
+        if blocks < 1:
+            raise ValueError(f"at least one block is needed, got blocks={blocks}")
+        self.blocks = nn.ModuleList(ItrConvBlock(channels, kernel_size) for _ in range(blocks))
+
+    def forward(self, x: Tensor, steps: int) -> Tensor:
+        """[B, C, H, W] → the same shape, with `steps` steps of convolution in each block."""
+        for block in self.blocks:
+            x = block(x, steps)
+        return x
