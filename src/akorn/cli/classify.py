@@ -1,0 +1,90 @@
+"""`akorn classify IMAGE…`: what is in a picture, and how sure the model may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.errors import AkornError
+
+if TYPE_CHECKING:
+    from akorn.robustness.classifier import Picture, Prediction
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Classify pictures into CIFAR-10's classes, each with the chance that the answer is right."""
+
+    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE")] = ()
+    """Picture files (PNG, JPEG, …). The model sees 32 × 32 pixels: others are cut to their middle and resized."""
+    model: str = "cifar10-conv"
+    """Shipped weights by name (akorn models), or a model's folder."""
+    starts: int = 16
+    """Random starts K whose probabilities are averaged; more make the confidence steadier."""
+    top: int = 3
+    """How many classes to show."""
+    resize: bool = True
+    """Take pictures of other sizes and modes; with --no-resize they are refused."""
+
+
+def run(options: Options) -> int:
+    """Classify; one line a picture. A picture that cannot be read is said and gives exit status 2, the others are
+    still answered.
+    """
+    _check(options)
+    from akorn.robustness.classifier import Classifier
+
+    pictures, wrong = _read(options)
+    if not pictures and not options.json:
+        return _complain(wrong)
+    classifier = Classifier.from_pretrained(options.model, options.device)
+    answers = classifier.classify(list(pictures.values()), options.starts, options.seed) if pictures else []
+    found = dict(zip(pictures, answers, strict=True))
+    for name in dict.fromkeys(options.images):
+        if name in found:
+            _tell(name, pictures[name], found[name], options)
+        elif options.json:
+            print_json({"image": name, "error": wrong[name]})
+    return _complain(wrong)
+
+
+def _check(options: Options) -> None:
+    check_seed(options.seed)
+    if not options.images:
+        raise AkornError("akorn classify needs a picture: akorn classify IMAGE…")
+    for name in ("starts", "top"):
+        if getattr(options, name) < 1:
+            raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
+
+
+def _read(options: Options) -> tuple[dict[str, Picture], dict[str, str]]:
+    """The pictures that can be read, and why the others cannot, by name."""
+    from akorn.robustness.classifier import read_picture
+
+    pictures: dict[str, Picture] = {}
+    wrong: dict[str, str] = {}
+    for name in options.images:
+        try:
+            pictures[name] = read_picture(name, resize=options.resize)
+        except AkornError as error:
+            wrong[name] = str(error)
+    return pictures, wrong
+
+
+def _tell(name: str, picture: Picture, answer: Prediction, options: Options) -> None:
+    if options.json:
+        print_json({"image": name, **answer.as_json(options.top), "changes": list(picture.changes)})
+        return
+    for change in picture.changes:
+        say(f"{name}: {change}")
+    classes = ", ".join(f"{label} {100 * chance:.1f} %" for label, chance in answer.ranking[: options.top])
+    print(f"{name}: {classes}")
+
+
+def _complain(wrong: dict[str, str]) -> int:
+    for reason in wrong.values():
+        say(f"akorn: {' '.join(reason.split())}")
+    return 2 if wrong else 0

@@ -1,0 +1,195 @@
+"""`akorn eval MODEL` for CIFAR models: accuracy and calibration, clean and noisy, and on request attacked or corrupted.
+
+Scores are in percent; every one says over how many random starts it was predicted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.errors import AkornError
+from akorn.files import make_folder
+
+if TYPE_CHECKING:
+    from akorn.robustness.net import CifarNet
+    from akorn.robustness.report import Report
+
+ATTACKS = ("fgsm", "pgd", "square", "autoattack", "autoattack-standard", "transfer")
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Score a CIFAR-10 model: clean accuracy, random noise and calibration; attacks and corruptions on request."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "cifar10-conv"
+    """Shipped weights by name (akorn models), or a model's folder."""
+    data: Path | None = None
+    """CIFAR-10's folder, cifar-10-batches-py or the one that holds it; its test pictures are scored."""
+    limit: int | None = None
+    """Score only so many pictures, drawn at random by the seed."""
+    starts: int = 1
+    """Random starts K whose probabilities are averaged for every answer."""
+    attacks: str = ""
+    """Comma-separated: fgsm, pgd, square, autoattack (rand with EoT for a random start, else standard),
+    autoattack-standard (with the start fixed by the seed), transfer (needs --source)."""
+    attack_limit: int | None = None
+    """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
+    epsilon: float = 8 / 255
+    """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1."""
+    eot: int = 20
+    """Starts that an attack averages its gradients over."""
+    attack_steps: int = 50
+    """Steps of PGD."""
+    queries: int = 5000
+    """Queries of Square."""
+    source: str | None = None
+    """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
+    noise: float = 64 / 255
+    """Size of the random noise in the ℓ∞ norm."""
+    corrupted: Path | None = None
+    """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""
+    severity: int = 5
+    """Severity of the corruptions, 1 to 5."""
+    checks: bool = False
+    """Check on 200 pictures that the defence is real: see akorn.robustness.checks."""
+    batch: int = 250
+    """Pictures that run at once."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """How products are computed."""
+    plots: Path | None = None
+    """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255."""
+    results: Path | None = None
+    """A folder for the record of the evaluation, such as results."""
+
+
+def run(options: Options) -> int:
+    """Evaluate, and print the scores."""
+    wanted = _check(options)
+    for folder in (options.plots, options.results):
+        if folder is not None:
+            make_folder(folder)
+    from akorn.devices import pick_device
+    from akorn.robustness.data import load_cifar10
+    from akorn.robustness.evaluate import EvalSettings
+    from akorn.robustness.report import Request, evaluate
+
+    assert options.data is not None
+    began = time.monotonic()
+    device = pick_device(options.device)
+    model = _load(options.model).to(device)
+    source = _load(options.source).to(device) if options.source is not None else None
+    request = Request(
+        wanted, options.limit, options.attack_limit, options.epsilon, options.eot, options.attack_steps,
+        options.queries, options.noise, options.corrupted, options.severity, options.checks, options.plots,
+    )  # fmt: skip
+    settings = EvalSettings(options.starts, options.seed, options.batch, options.precision)
+    pictures = load_cifar10(options.data, "test")
+    found = _watched(lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell))
+    seconds = time.monotonic() - began
+    if options.results is not None:
+        say(f"recorded in {_record(options, found, seconds, str(device))}")
+    if options.json:
+        print_json({**found.metrics, **found.facts, "seconds": seconds})
+    else:
+        _print(found, seconds)
+    return 0
+
+
+def _check(options: Options) -> tuple[str, ...]:
+    """The attacks that were asked for; AkornError for what cannot be, before torch is imported."""
+    check_seed(options.seed)
+    wanted = tuple(dict.fromkeys(name.strip() for name in options.attacks.split(",") if name.strip()))
+    if foreign := [name for name in wanted if name not in ATTACKS]:
+        raise AkornError(f"--attacks: there is no {foreign[0]!r}, expected some of {', '.join(ATTACKS)}")
+    for name in ("limit", "attack_limit", "starts", "eot", "attack_steps", "queries", "batch"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise AkornError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+    for name in ("epsilon", "noise"):
+        if not 0 <= getattr(options, name) <= 1:
+            raise AkornError(f"--{name} must be from 0 to 1 (8/255 is 0.0314), got {getattr(options, name)}")
+    if not 1 <= options.severity <= 5:
+        raise AkornError(f"--severity must be from 1 to 5, got {options.severity}")
+    if "transfer" in wanted and options.source is None:
+        raise AkornError("--attacks transfer needs --source, the model whose adversarial pictures are transferred")
+    if options.data is None:
+        raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py")
+    if options.checks or {"square", "autoattack", "autoattack-standard"} & set(wanted):
+        from importlib.util import find_spec
+
+        if find_spec("pyautoattack") is None:
+            raise AkornError("AutoAttack, Square and --checks need a package: pip install 'akorn[attacks]'")
+    return wanted
+
+
+def _load(name: str) -> CifarNet:
+    """A model that classifies CIFAR-10's pictures."""
+    from akorn.models import load_model
+    from akorn.robustness.net import CifarNet
+
+    model = load_model(name)
+    if not isinstance(model, CifarNet) or model.config.head != "classes":
+        raise AkornError(f"{name}: not a CIFAR-10 classifier, but a {type(model).__name__} without classes")
+    return model
+
+
+def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Report:
+    """Run the evaluation with a progress bar on stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        row = bar.add_task("scoring", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(row, description=what, completed=done, total=total or None)
+
+        return work(tell)
+
+
+def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
+    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    from akorn.engine.ledger import write_record
+    from akorn.models import training_of
+
+    assert options.results is not None
+    origin = training_of(options.model)
+    config = {
+        "model": Path(options.model).name if origin is None else origin["recipe"],
+        "pretrained": bool(origin and origin.get("overrides", {}).get("init")),
+        "data_split": "test", "start_seed": options.seed, "precision": options.precision, **found.facts,
+    }  # fmt: skip
+    return write_record(
+        "eval", str(config["model"]), found.metrics, config=config, seed=int(origin["seed"]) if origin else 0,
+        data_fingerprint=found.fingerprint, wall_time=seconds, device=device, folder=options.results,
+        extra={**found.details, "training": origin},
+    )  # fmt: skip
+
+
+def _print(found: Report, seconds: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    table.add_column("score")
+    table.add_column("%", justify="right")
+    for name, value in found.metrics.items():
+        table.add_row(name, f"{value:.2f}")
+    console = Console()
+    console.print(table)
+    facts = ", ".join(f"{name} {value}" for name, value in found.facts.items())
+    console.print(f"{facts}; {seconds:.1f} s")
+    for check in found.details.get("checks", ()):
+        verdict = "holds" if check["passed"] else "FAILS"
+        figures = ", ".join(f"{label}: {value:.1f}" for label, value in check["accuracies"].items())
+        console.print(f"check {check['name']} {verdict}: {check['reason']} ({figures})")
+    for path in found.plots:
+        say(f"wrote {path}")

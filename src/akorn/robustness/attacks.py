@@ -1,0 +1,153 @@
+"""FGSM and PGD within an ℓ∞ ball, with gradients averaged over random starts (EoT), and what all attacks share.
+
+Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is no single function: its gradient at one
+start says little about the next. Expectation over transformation (Athalye et al.) follows the mean of the gradients
+over `eot` starts, drawn anew in every step. Models without a random start need one only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from akorn.errors import AkornError
+
+EPSILON = 8 / 255
+"""Of Tab. `advrobust`."""
+
+LossName = Literal["cross-entropy", "margin"]
+
+
+class Attackable(Protocol):
+    """A classifier that maps pictures to logits, with random starts of a generator where it has any."""
+
+    @property
+    def random_start(self) -> bool:
+        """Whether two calls with the same pictures may differ."""
+        ...
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Any:
+        """Logits [B, classes]."""
+        ...
+
+
+@dataclass(frozen=True)
+class PGD:
+    """Projected gradient descent in the ℓ∞ ball: x ← Π_ε[x + α sign(mean over starts of ∇loss)].
+
+    Every picture keeps the point with the highest loss that it has seen, in the mean over starts.
+    """
+
+    epsilon: float = EPSILON
+    steps: int = 50
+    eot: int = 20
+    """Starts over which a gradient is averaged; models without a random start use one."""
+    step_size: float | None = None
+    """α; by default 2.5 ε / steps, at most ε."""
+    restarts: int = 1
+    """Random points of the ball to begin at, one after another."""
+    loss: LossName = "cross-entropy"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        for name in ("steps", "eot", "restarts"):
+            if getattr(self, name) < 1:
+                raise AkornError(f"{name} of the attack must be at least 1, got {getattr(self, name)}")
+        if self.step_size is not None and not 0 < self.step_size < float("inf"):
+            raise AkornError(f"the attack's step size must be above 0, got {self.step_size}")
+        if self.loss not in ("cross-entropy", "margin"):
+            raise AkornError(f"the attack's loss is {self.loss!r}, expected cross-entropy or margin")
+
+    def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        """Adversarial pictures in the shape of `images`; the generator draws beginnings and starts."""
+        alpha = self.step_size if self.step_size is not None else min(self.epsilon, 2.5 * self.epsilon / self.steps)
+        low, high = (images - self.epsilon).clamp(0, 1), (images + self.epsilon).clamp(0, 1)
+        best = images.clone()
+        highest = torch.full((len(images),), float("-inf"), device=images.device)
+
+        def keep(point: Tensor, loss: Tensor) -> None:
+            nonlocal best, highest
+            best = torch.where((loss > highest)[:, None, None, None], point, best)
+            highest = torch.maximum(loss, highest)
+
+        for _ in range(self.restarts):
+            place = torch.rand(images.shape, generator=generator, device=images.device, dtype=images.dtype)
+            x = low + (high - low) * place
+            for _ in range(self.steps):
+                gradient, loss = loss_gradient(model, x, labels, self.eot, generator, self.loss)
+                keep(x, loss)
+                x = (x + alpha * gradient.sign()).clamp(low, high)
+            keep(x, mean_loss(model, x, labels, self.eot, generator, self.loss))
+        return best
+
+
+@dataclass(frozen=True)
+class FGSM:
+    """x + ε sign(mean over starts of ∇loss): one step, as far as it may go."""
+
+    epsilon: float = EPSILON
+    eot: int = 20
+    loss: LossName = "cross-entropy"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.eot < 1:
+            raise AkornError(f"eot of the attack must be at least 1, got {self.eot}")
+
+    def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        """Adversarial pictures in the shape of `images`."""
+        gradient, _ = loss_gradient(model, images, labels, self.eot, generator, self.loss)
+        return (images + self.epsilon * gradient.sign()).clamp(0, 1)
+
+
+def loss_gradient(
+    model: Attackable,
+    images: Tensor,
+    labels: Tensor,
+    eot: int,
+    generator: torch.Generator | None,
+    loss: LossName = "cross-entropy",
+) -> tuple[Tensor, Tensor]:
+    """The gradient of each picture's loss and the loss [B], both means over `eot` random starts."""
+    eot = eot if model.random_start else 1
+    gradient = torch.zeros_like(images)
+    total = torch.zeros(len(images), device=images.device)
+    for _ in range(eot):
+        with torch.enable_grad():
+            x = images.detach().requires_grad_()
+            each = per_picture(model(x, generator), labels, loss)
+            gradient += torch.autograd.grad(each.sum(), x)[0]
+        total += each.detach()
+    return gradient / eot, total / eot
+
+
+@torch.no_grad()
+def mean_loss(
+    model: Attackable,
+    images: Tensor,
+    labels: Tensor,
+    eot: int,
+    generator: torch.Generator | None,
+    loss: LossName = "cross-entropy",
+) -> Tensor:
+    """Each picture's loss in the mean over `eot` random starts: [B]."""
+    eot = eot if model.random_start else 1
+    return torch.stack([per_picture(model(images, generator), labels, loss) for _ in range(eot)]).mean(0)
+
+
+def per_picture(logits: Tensor, labels: Tensor, loss: LossName) -> Tensor:
+    """The loss of each picture, [B]: cross-entropy, or the highest other logit less the right one."""
+    if loss == "cross-entropy":
+        return F.cross_entropy(logits, labels, reduction="none")
+    right = F.one_hot(labels, logits.shape[1]).bool()
+    return logits.masked_fill(right, float("-inf")).amax(1) - logits.gather(1, labels[:, None])[:, 0]
+
+
+def check_epsilon(epsilon: float) -> None:
+    """AkornError unless ε is a size that pictures from 0 to 1 can be changed by."""
+    if not 0 <= epsilon <= 1:
+        raise AkornError(f"epsilon must be from 0 to 1 (in pixels from 0 to 1, as 8/255 = 0.0314), got {epsilon}")

@@ -1,0 +1,150 @@
+"""AugMix (Hendrycks et al., 2020): a picture mixed with changed versions of itself, a batch at once, on its device.
+
+Every operation is one of two kinds. Rotation, shear and translation read each pixel from another place: one bilinear
+look-up with six numbers a picture. Autocontrast, equalise, posterise and solarise replace each grey level of a colour
+by another: one look-up in a table of 256. So a step of all chains of all pictures is one of each, with numbers and
+tables that do nothing for those that drew the other kind. Shapes do not depend on what was drawn and nothing waits for
+the device, so it may be recorded in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from akorn.augment.pictures import as_float
+
+OPERATIONS = (
+    "autocontrast",
+    "equalize",
+    "posterize",
+    "rotate",
+    "solarize",
+    "shear_x",
+    "shear_y",
+    "translate_x",
+    "translate_y",
+)
+_LEVELS = 256
+
+
+def augmix(
+    images: Tensor,
+    generator: torch.Generator | None = None,
+    *,
+    width: int = 3,
+    depth: int = 3,
+    severity: float = 3.0,
+) -> Tensor:
+    """(1 − m)·x + m·Σᵢ wᵢ·chainᵢ(x) for each picture, [B, C, H, W], bytes or floats in 0–1; float32 in 0–1 comes back.
+
+    m is uniform and w uniform on the simplex (Beta and Dirichlet with α = 1). Each of `width` chains applies one to
+    `depth` operations, as many as drawn, each drawn anew from the nine of the paper (none of them a corruption of
+    CIFAR-10-C). With a level l uniform in 0.1 to `severity`, and signs as likely: posterise to 4 − ⌊0.4 l⌋ bits, rotate
+    by ±⌊3 l⌋ degrees, solarise from 256 − ⌊25.6 l⌋ on, shear by ±0.03 l, translate by ±⌊l·W/30⌋ pixels. Chains work on
+    whole grey levels, as Pillow does, and what comes in from outside is black.
+    """
+    if width < 1 or depth < 1:
+        raise ValueError(f"width and depth must be at least 1, got {width} and {depth}")
+    if not 0.1 <= severity <= 10:
+        raise ValueError(f"severity must be between 0.1 and 10, got {severity}")
+    x = as_float(images).float()
+    batch, _, height, long = x.shape
+    chains = batch * width
+    device = x.device
+    operation = torch.randint(len(OPERATIONS), (depth, chains), generator=generator, device=device)
+    draws = torch.rand(depth, 2, chains, generator=generator, device=device)
+    level = 0.1 + (severity - 0.1) * draws[:, 0]
+    level = torch.where(draws[:, 1] < 0.5, -level, level)  # [depth, chains], the sign drawn with it
+    lengths = torch.randint(1, depth + 1, (chains,), generator=generator, device=device)
+    operation = torch.where(torch.arange(depth, device=device)[:, None] < lengths, operation, -1)  # −1 does nothing
+    weights = torch.rand(batch, width, generator=generator, device=device).clamp_min(1e-12).log()
+    weights = weights / weights.sum(1, keepdim=True)  # exponential numbers over their sum: uniform on the simplex
+    share = torch.rand(batch, 1, 1, 1, generator=generator, device=device)
+
+    # For all steps at once what does not depend on the state: launches are what this costs on a GPU.
+    grids, inside = _places(operation, level, height, long)
+    tables = _fixed_tables(operation, level)
+    stretch, equalise = (
+        operation == OPERATIONS.index(name) for name in ("autocontrast", "equalize")
+    )  # [depth, chains]
+    state = (x * 255).round().repeat_interleave(width, 0)  # [chains, C, H, W], whole numbers 0–255
+    for step in range(depth):
+        levels = _move(state, grids[step], inside[step])
+        state = _replace(levels, tables[step], stretch[step], equalise[step]).view_as(state)
+    mixed = (state.view(batch, width, -1) * (weights / 255)[:, :, None]).sum(1)
+    return torch.lerp(x, mixed.view_as(x), share).clamp_(0, 1)
+
+
+def _places(operation: Tensor, level: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Where [..., n] operations read each pixel, [..., n, H, W, 2], and whether that lies inside, [..., n, 1, H, W].
+
+    (x, y) ↦ (a·x + b·y + c, d·x + e·y + f), counted in pixels from the picture's corner: the first has its centre at ½.
+    The grid has −1 and 1 at the borders, as `grid_sample` takes it.
+    """
+
+    def of(name: str, value: Tensor) -> Tensor:
+        return torch.where(operation == OPERATIONS.index(name), value, 0.0)
+
+    angle = of("rotate", (3 * level).trunc() * (math.pi / 180))
+    cos, sin = angle.cos(), angle.sin()
+    # trunc, since int() cuts towards 0 and the sign comes after it
+    right = of("translate_x", (level * (width / 30)).trunc()) + (width / 2) * (1 - cos) + (height / 2) * sin
+    down = of("translate_y", (level * (height / 30)).trunc()) + (height / 2) * (1 - cos) - (width / 2) * sin
+    across, along = of("shear_x", 0.03 * level) - sin, of("shear_y", 0.03 * level) + sin
+    by_x, by_y, shift = (
+        torch.stack((first * (2 / width), second * (2 / height)), -1)[..., None, None, :]  # [..., n, 1, 1, 2]
+        for first, second in ((cos, along), (across, cos), (right, down))
+    )
+    x = torch.arange(width, device=level.device)[:, None] + 0.5
+    y = torch.arange(height, device=level.device)[:, None, None] + 0.5
+    # One by one: a matrix product would be rounded to TF32.
+    grid = torch.addcmul(by_y * y + (shift - 1), by_x, x)  # [..., n, H, W, 2]
+    return grid, ((grid >= -1) & (grid < 1)).all(-1).unsqueeze(-3)
+
+
+def _move(state: Tensor, grid: Tensor, inside: Tensor) -> Tensor:
+    """Grey levels of [n, C, H, W] read elsewhere: bilinear, rounded down, black from outside; int64 [n, C, pixels]."""
+    moved = F.grid_sample(state, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return ((moved + 1e-3) * inside).flatten(2).long()  # the little keeps whole numbers from falling by one
+
+
+def _fixed_tables(operation: Tensor, level: Tensor) -> Tensor:
+    """For [..., n] operations, what each grey level becomes, whatever the picture: float [..., n, 256].
+
+    posterise: v with its lowest bits cleared; solarise: 255 − v from the threshold on; else v.
+    """
+    value = torch.arange(_LEVELS, device=level.device, dtype=torch.float32)
+    strength = level.abs()[..., None]
+    step = 2.0 ** (4 + (0.4 * strength).floor())  # 2 to the number of cleared bits
+    threshold = _LEVELS - (25.6 * strength).floor()
+    posterised = (value / step).floor() * step
+    solarised = torch.where(value < threshold, value, 255 - value)
+    kind = operation[..., None]
+    table = torch.where(kind == OPERATIONS.index("posterize"), posterised, value)
+    return torch.where(kind == OPERATIONS.index("solarize"), solarised, table)
+
+
+def _replace(levels: Tensor, fixed: Tensor, stretch: Tensor, equalise: Tensor) -> Tensor:
+    """The grey levels [n, C, pixels] replaced, float: by a table of the picture's own, or by the fixed one [n, 256].
+
+    stretch, equalise: which of the n do so.
+    """
+    value = torch.arange(_LEVELS, device=levels.device, dtype=torch.float32)
+    low, high = torch.aminmax(levels, dim=2, keepdim=True)
+    # Autocontrast: ⌊255·(v − low) / (high − low)⌋; a flat colour stays.
+    stretched = ((value - low) * 255).div((high - low).clamp_min(1), rounding_mode="floor").clamp(0, 255)
+    table = torch.where(stretch[:, None, None] & (high > low), stretched, fixed[:, None])  # [n, C, 256]
+    # Equalise, as Pillow has it: ⌊(⌊s/2⌋ + pixels darker than v) / s⌋, for s = ⌊(pixels − brightest ones) / 255⌋; where
+    # s is 0, the colour stays. Whole numbers, so that the order in which a GPU adds does not matter.
+    counts = torch.zeros(table.shape, dtype=torch.int32, device=levels.device)
+    one = torch.ones((), dtype=torch.int32, device=levels.device)
+    counts.scatter_add_(2, levels, one.expand(levels.shape))
+    step = (levels.shape[2] - counts.gather(2, high)) // 255  # [n, C, 1]
+    darker = counts.cumsum(2, dtype=torch.int32) - counts
+    equalised = ((darker + step // 2) // step.clamp_min(1)).clamp_max(255)
+    table = torch.where(equalise[:, None, None] & (step > 0), equalised, table)
+    return table.gather(2, levels)

@@ -1,0 +1,119 @@
+"""AutoAttack (Croce and Hein), by the optional package pyautoattack.
+
+Its `rand` version is for models with random starts: APGD on two losses, with gradients averaged over 20 starts. Its
+`standard` version adds targeted attacks, FAB and Square and wants a function, so it is given a model whose start is
+fixed. A picture counts as robust if it was classified rightly in every test, each of one start: an attack that tries
+often enough on a random model also finds bad luck, so this score is a pessimistic one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from akorn.engine import randomness
+from akorn.engine.order import derive_seed
+from akorn.errors import AkornError
+from akorn.robustness.attacks import EPSILON, Attackable, check_epsilon
+
+Version = Literal["rand", "standard", "square"]
+EOT = 20  # of AutoAttack's rand version
+
+
+@dataclass(frozen=True)
+class AutoAttacked:
+    """What AutoAttack made of pictures."""
+
+    adversarial: Tensor
+    """In the shape of the pictures; one that withstood every attack is there as it was."""
+    robust: Tensor
+    """[N]: which were classified rightly before and after every attack."""
+    version: Version
+    warnings: tuple[str, ...]
+    """What AutoAttack itself finds suspicious about the model."""
+
+
+def autoattack(
+    model: Attackable,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    version: Version,
+    epsilon: float = EPSILON,
+    eot: int = EOT,
+    queries: int = 5000,
+    seed: int = 0,
+    batch_size: int = 250,
+) -> AutoAttacked:
+    """Attack pictures [N, 3, H, W] from 0 to 1, on the model's device, within the ℓ∞ ball of size ε.
+
+    eot: starts a gradient is averaged over (rand). queries: of Square (square and standard).
+    """
+    check_epsilon(epsilon)
+    if version not in ("rand", "standard", "square"):
+        raise AkornError(f"AutoAttack's version is {version!r}, expected rand, standard or square")
+    if eot < 1 or queries < 1:
+        raise AkornError(f"eot and queries must be at least 1, got {eot} and {queries}")
+    if version == "standard" and model.random_start:
+        raise AkornError("AutoAttack's standard version needs a model whose start is fixed: model.fix_start(seed)")
+    package = _package()
+    function = _Drawing(model, torch.Generator(images.device).manual_seed(derive_seed(seed, "autoattack", version)))
+    options: dict[str, Any] = {"norm": "Linf", "eps": epsilon, "device": images.device, "seed": seed % 2**32}
+    if version == "square":
+        options |= {"version": "custom", "attacks": ["square"]}
+    else:
+        options["version"] = version
+    told: list[str] = []
+    with _listening(told), randomness.undisturbed(images.device), torch.no_grad():
+        attack = package.AutoAttack(function, **options)
+        if version == "rand":
+            attack.apgd.eot_iter = eot
+        attack.square.n_queries = queries
+        adversarial, answers = attack.run_standard_evaluation(images, labels, batch_size=batch_size)
+    return AutoAttacked(adversarial, answers == labels, version, tuple(dict.fromkeys(told)))
+
+
+def _package() -> Any:
+    try:
+        return import_module("pyautoattack")
+    except ImportError as error:
+        raise AkornError(
+            f"AutoAttack and Square need a package that is not installed: pip install 'akorn[attacks]' ({error})"
+        ) from error
+
+
+class _Drawing(nn.Module):
+    """The model as a function of pictures alone, with new random starts at every call."""
+
+    def __init__(self, model: Attackable, generator: torch.Generator) -> None:
+        super().__init__()
+        self.model, self.generator = model, generator
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images, self.generator)
+
+
+@contextmanager
+def _listening(told: list[str]) -> Iterator[None]:
+    """Gather the warnings of AutoAttack's logger instead of printing them."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+
+    logger, handler = logging.getLogger("auto-attack"), Handler(logging.WARNING)
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before

@@ -1,0 +1,71 @@
+"""What the paper compares AKOrN with on CIFAR-10: ItrConv, ResNet-18 and a ViT, with the models' interface."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from akorn.baselines.convolution import ItrConvBlock
+from akorn.baselines.resnet import ResNet
+from akorn.baselines.vit import ViT
+from akorn.robustness.config import ItrConvConfig, ResNetConfig, ViTConfig, check
+from akorn.robustness.net import CifarNet
+
+
+class ItrConvNet(CifarNet):
+    """AKOrN-conv with each block replaced by an ItrConv block: the same channels, kernels, steps and strides."""
+
+    architecture = ItrConvConfig.architecture
+
+    def __init__(self, config: ItrConvConfig | None = None) -> None:
+        config = config if config is not None else ItrConvConfig()
+        check(config)
+        super().__init__(config, config.channels[-1])
+        channels = config.channels
+        self.stem = nn.Conv2d(3, channels[0], 3, padding=1)
+        self.blocks = nn.ModuleList(ItrConvBlock(c, k) for c, k in zip(channels, config.kernels, strict=True))
+        self.transitions = nn.ModuleList(nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairwise(channels))
+        self._steps = config.steps
+
+    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+        """[B, 3, H, W] → [B, C, H/4, W/4]; there is nothing to draw."""
+        x = self.stem(pixels)
+        for index, (block, steps) in enumerate(zip(self.blocks, self._steps, strict=True)):
+            if index:
+                x = self.transitions[index - 1](x)
+            x = block(x, steps)
+        return x
+
+
+class ResNetNet(CifarNet):
+    """ResNet-18."""
+
+    architecture = ResNetConfig.architecture
+
+    def __init__(self, config: ResNetConfig | None = None) -> None:
+        config = config if config is not None else ResNetConfig()
+        check(config)
+        super().__init__(config, config.width * 2 ** (len(config.blocks) - 1))
+        self.body = ResNet(config.width, config.blocks)
+
+    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+        """[B, 3, H, W] → [B, C, H/8, W/8]; there is nothing to draw."""
+        return self.body(pixels)
+
+
+class ViTNet(CifarNet):
+    """A ViT: patches, positions, blocks of attention and MLP, LayerNorm."""
+
+    architecture = ViTConfig.architecture
+
+    def __init__(self, config: ViTConfig | None = None) -> None:
+        config = config if config is not None else ViTConfig()
+        check(config)
+        super().__init__(config, config.channels)
+        self.body = ViT(config.size, config.patch, config.channels, config.heads, blocks=config.blocks)
+
+    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+        """[B, 3, H, W] → [B, C, H/patch, W/patch]; there is nothing to draw."""
+        return self.body(pixels)

@@ -1,0 +1,195 @@
+"""Is a defence real? What must hold if an attack finds what there is to find (Athalye et al., Carlini et al.).
+
+A model that merely hides its gradients looks robust until it is asked otherwise. Each check compares accuracies under
+attack on the same pictures, and holds or fails within two standard errors of their paired difference:
+
+    steps       more steps of PGD only lower the accuracy, and it settles
+    eot         more starts behind each gradient only lower it, and it settles
+    epsilon     a larger ε only lowers it, down to nothing
+    black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
+                than PGD
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from torch import Tensor, nn
+
+from akorn.robustness.attacks import EPSILON, PGD
+from akorn.robustness.autoattack import autoattack
+from akorn.robustness.evaluate import (
+    EvalSettings,
+    Score,
+    as_float,
+    asked,
+    attacked_score,
+    check_pictures,
+    is_random,
+    noisy_score,
+    score,
+)
+
+ERRORS = 2.0
+"""How many standard errors a difference may be off."""
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """How hard the checks try; the defaults are for a GPU and 200 pictures."""
+
+    epsilon: float = EPSILON
+    steps: tuple[int, ...] = (10, 20, 50, 100)
+    """Numbers of PGD steps, growing; the last is what the other checks use."""
+    eot: tuple[int, ...] = (1, 5, 20)
+    """Numbers of starts behind a gradient, growing; the last is what the other checks use."""
+    epsilons: tuple[float, ...] = (8 / 255, 16 / 255, 32 / 255, 64 / 255, 128 / 255)
+    """Sizes ε, growing; at the last nothing should be left."""
+    queries: int = 1000
+    """Of Square; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "eot", "epsilons"):
+            values = getattr(self, name)
+            if not values or list(values) != sorted(set(values)):
+                raise ValueError(f"{name} of the checks must grow, got {values}")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question, its answer and the figures behind it."""
+
+    name: str
+    passed: bool
+    accuracies: dict[str, float]
+    """In percent, in the order in which they should fall (or, for black-box, white-box first)."""
+    reason: str
+    """What failed, or what was found to hold."""
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"name": self.name, "passed": self.passed, "accuracies": self.accuracies, "reason": self.reason}
+
+
+def check_defence(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    settings: CheckSettings | None = None,
+    asking: EvalSettings | None = None,
+    *,
+    source: nn.Module | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Check]:
+    """Run all checks on pictures [N, 3, H, W] with their labels; 200 of them are enough.
+
+    source: another model, such as a ResNet-18, whose adversarial pictures are tried on this one.
+    """
+    settings = settings if settings is not None else CheckSettings()
+    asking = asking if asking is not None else EvalSettings()
+    check_pictures(images, labels)
+    say = progress if progress is not None else lambda text: None
+    strongest = PGD(settings.epsilon, settings.steps[-1], settings.eot[-1])
+
+    def under(attack: PGD, label: str, victim: nn.Module | None = None) -> Score:
+        say(label)
+        return attacked_score(model, images, labels, attack, asking, source=victim)
+
+    white = under(strongest, f"PGD, {strongest.steps} steps")
+    by_steps = [(str(s), under(replace(strongest, steps=s), f"PGD, {s} steps")) for s in settings.steps[:-1]]
+    found = [falls("steps", [*by_steps, (str(strongest.steps), white)])]
+    if is_random(model):
+        by_eot = [(str(e), under(replace(strongest, eot=e), f"PGD, EoT {e}")) for e in settings.eot[:-1]]
+        found.append(falls("eot", [*by_eot, (str(strongest.eot), white)]))
+    else:
+        found.append(Check("eot", True, {}, "the model has no random start"))
+    sizes = [
+        (f"{255 * e:g}/255", under(replace(strongest, epsilon=e), f"PGD, ε = {255 * e:g}/255"))
+        for e in settings.epsilons
+    ]
+    found.append(vanishes("epsilon", sizes))
+
+    say("random noise")
+    black = [("noise", noisy_score(model, images, labels, asking, epsilon=settings.epsilon, kind="sign"))]
+    if settings.queries:
+        say(f"Square, {settings.queries} queries")
+        black.append(("square", _square(model, images, labels, settings, asking)))
+    if source is not None:
+        black.append(("transfer", under(strongest, "transfer", source)))
+    found.append(no_better("black-box", white, black))
+    return found
+
+
+def falls(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
+    """Each accuracy at most the one before, and the last two the same, within two standard errors."""
+    reason = _rises(scores)
+    if reason is None and len(scores) > 1:
+        (before, a), (after, b) = scores[-2:]
+        drop, error = paired(a.correct, b.correct)
+        if drop > ERRORS * error:
+            reason = f"not settled: still {100 * drop:.1f} points lower from {before} to {after}"
+    return _check(name, scores, reason, "falls and settles")
+
+
+def vanishes(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
+    """Each accuracy at most the one before, and nothing left at the end, within two standard errors."""
+    reason = _rises(scores)
+    if reason is None:
+        where, last = scores[-1]
+        left = float(last.correct.double().mean())
+        error = math.sqrt(left * (1 - left) / len(last.labels))
+        if left > ERRORS * error:
+            reason = f"{100 * left:.1f} % are still right at {where}"
+    return _check(name, scores, reason, "falls to nothing")
+
+
+def no_better(name: str, white: Score, black: Sequence[tuple[str, Score]]) -> Check:
+    """No black-box accuracy below the white-box one, beyond two standard errors."""
+    reason = None
+    for label, other in black:
+        drop, error = paired(white.correct, other.correct)
+        if drop > ERRORS * error and reason is None:
+            reason = f"{label} gets {100 * drop:.1f} points below PGD"
+    return _check(name, [("pgd", white), *black], reason, "none gets below PGD")
+
+
+def paired(a: Tensor, b: Tensor) -> tuple[float, float]:
+    """The mean of a − b over the same pictures, and its standard error; [N] right or wrong each."""
+    difference = a.double() - b.double()
+    error = float(difference.std()) / math.sqrt(len(difference)) if len(difference) > 1 else 0.0
+    return float(difference.mean()), error
+
+
+def _rises(scores: Sequence[tuple[str, Score]]) -> str | None:
+    for (before, a), (after, b) in pairwise(scores):
+        rise, error = paired(b.correct, a.correct)
+        if rise > ERRORS * error:
+            return f"{100 * rise:.1f} points higher at {after} than at {before}"
+    return None
+
+
+def _check(name: str, scores: Sequence[tuple[str, Score]], reason: str | None, fine: str) -> Check:
+    accuracies = {label: found.accuracy for label, found in scores}
+    return Check(name, reason is None, accuracies, fine if reason is None else reason)
+
+
+def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:
+    """The score on Square's pictures, with new starts: not Square's own count, which also counts bad luck."""
+    device = next(model.parameters()).device
+    pictures, truth = as_float(images.to(device)), labels.to(device)
+    with asked(model, asking.precision):
+        made = autoattack(
+            model,  # type: ignore[arg-type]  # a module with random_start
+            pictures,
+            truth,
+            version="square",
+            epsilon=settings.epsilon,
+            queries=settings.queries,
+            seed=asking.seed,
+            batch_size=asking.batch_size,
+        )
+    return score(model, made.adversarial.detach(), labels, asking, purpose="square")

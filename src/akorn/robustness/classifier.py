@@ -1,0 +1,158 @@
+"""The classifier for people: picture files in, classes out, each with the chance that it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from akorn.devices import pick_device
+from akorn.engine.order import derive_seed
+from akorn.errors import AkornError
+from akorn.robustness.config import CLASSES
+from akorn.robustness.evaluate import as_float, probabilities
+from akorn.robustness.net import CifarNet
+
+SIDE = 32
+MOST_PIXELS = 64_000_000
+"""Larger pictures are refused before they are decoded."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model makes of one picture."""
+
+    label: str
+    confidence: float
+    """The chance that the label is right, from 0 to 1: the mean over the starts."""
+    ranking: tuple[tuple[str, float], ...]
+    """All classes with their chances, the likeliest first."""
+    starts: int
+    """Over how many random starts the chances are averaged."""
+    spread: float
+    """Standard deviation of the label's chance over the starts; 0 for a single one."""
+
+    def as_json(self, top: int = 3) -> dict[str, Any]:
+        """JSON values, with the `top` likeliest classes."""
+        likely = [{"label": name, "confidence": chance} for name, chance in self.ranking[:top]]
+        return {
+            "label": self.label,
+            "confidence": self.confidence,
+            "top": likely,
+            "starts": self.starts,
+            "spread": self.spread,
+        }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as the model takes it, and what had to be done to it."""
+
+    pixels: Tensor  # uint8 [3, 32, 32]
+    changes: tuple[str, ...]
+
+
+class Classifier:
+    """A trained model that classifies pictures.
+
+    Args:
+        model: any of the CIFAR models, with a head for the ten classes.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+
+    """
+
+    def __init__(self, model: CifarNet, device: str = "auto") -> None:
+        if model.config.head != "classes" or model.config.classes != len(CLASSES):
+            raise AkornError(f"the model has no head for CIFAR-10's {len(CLASSES)} classes: it was pre-trained only")
+        self.device = pick_device(device)
+        self.model = model.to(self.device).eval()
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path = "cifar10-conv", device: str = "auto") -> Classifier:
+        """A classifier with shipped weights (by name), or with those of a folder or of the hub."""
+        return cls(CifarNet.from_pretrained(name_or_folder), device)
+
+    @torch.no_grad()
+    def classify(self, images: Tensor | Sequence[Picture], starts: int = 16, seed: int = 0) -> list[Prediction]:
+        """Classify pictures [B, 3, 32, 32], bytes or numbers from 0 to 1, or what `read_picture` returned.
+
+        Each is seen from `starts` random starts. The same picture gets the same answer wherever it stands.
+        """
+        if starts < 1:
+            raise AkornError(f"starts must be at least 1, got {starts}")
+        batch = images if isinstance(images, Tensor) else torch.stack([picture.pixels for picture in images])
+        if batch.ndim != 4 or tuple(batch.shape[1:]) != (3, SIDE, SIDE):
+            raise ValueError(f"pictures are [B, 3, {SIDE}, {SIDE}], got the shape {list(batch.shape)}")
+        count = starts if self.model.random_start else 1
+        found = []
+        for picture in as_float(batch.to(self.device)):
+            generator = torch.Generator(self.device).manual_seed(derive_seed(seed, "classify"))
+            many = picture.expand(count, -1, -1, -1)  # one picture, all its starts at once
+            found.append(_prediction(probabilities(self.model, many, 1, generator)))
+        return found
+
+
+def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
+    """A picture file as 32×32 in three colours; another size or mode is changed, and said, or refused.
+
+    A picture that is not square is cut to its middle first.
+    """
+    try:
+        with Image.open(path) as file:
+            if file.width * file.height > MOST_PIXELS:
+                raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
+            file.load()
+            picture: Image.Image = file.copy()
+    except AkornError:
+        raise
+    except FileNotFoundError:
+        raise AkornError(f"{path}: there is no such file") from None
+    except UnidentifiedImageError:
+        raise AkornError(f"{path}: not a picture that can be read, expected PNG, JPEG or the like") from None
+    except Exception as error:  # damaged files fail in Pillow and its codecs, each in its own way
+        raise AkornError(f"{path}: cannot be read as a picture ({error})") from None
+    changes = []
+    if picture.mode != "RGB":
+        if not resize:
+            raise AkornError(f"{path}: its mode is {picture.mode}, expected RGB (--no-resize was asked for)")
+        changes.append(f"converted from {picture.mode} to RGB")
+        picture = _flattened(picture)
+    if picture.size != (SIDE, SIDE):
+        if not resize:
+            size = f"{picture.width} × {picture.height}"
+            raise AkornError(f"{path}: {size} pixels, expected {SIDE} × {SIDE} (--no-resize was asked for)")
+        changes.append(_resizing(picture))
+        side = min(picture.size)
+        left, top = (picture.width - side) // 2, (picture.height - side) // 2
+        box = (left, top, left + side, top + side)
+        picture = picture.resize((SIDE, SIDE), Image.Resampling.BICUBIC, box=box)
+    pixels = torch.from_numpy(np.array(picture, dtype=np.uint8)).permute(2, 0, 1).contiguous()
+    return Picture(pixels, tuple(changes))
+
+
+def _flattened(picture: Image.Image) -> Image.Image:
+    """The picture in three colours, with what is transparent on white."""
+    if picture.has_transparency_data:
+        below = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(below, picture.convert("RGBA")).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _resizing(picture: Image.Image) -> str:
+    cut = "" if picture.width == picture.height else f"cut to its middle {min(picture.size)} × {min(picture.size)} and "
+    return f"{cut}resized from {picture.width} × {picture.height} to {SIDE} × {SIDE}"
+
+
+def _prediction(chances: Tensor) -> Prediction:
+    """chances: [starts, classes] of one picture."""
+    mean = chances.mean(0)
+    order = mean.argsort(descending=True).tolist()
+    ranking = tuple((CLASSES[place], float(mean[place])) for place in order)
+    spread = float(chances[:, order[0]].std()) if len(chances) > 1 else 0.0
+    return Prediction(ranking[0][0], ranking[0][1], ranking, len(chances), spread)

@@ -1,0 +1,189 @@
+"""The CIFAR models' settings, one dataclass an architecture. Torch-free, so that `--help` reads them quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from akorn.errors import AkornError
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+"""CIFAR-10's, in the order of its labels."""
+
+Head = Literal["classes", "projection"]
+"""What follows the features: averages and a linear map to the classes, or SimCLR's projection for pre-training."""
+
+
+@dataclass(frozen=True)
+class AkornConfig:
+    """AKOrN; the defaults are the paper's convolutional model, AKOrN-conv with N = 2."""
+
+    architecture: ClassVar[str] = "akorn"
+
+    channels: tuple[int, ...] = (64, 128, 256)
+    """Channels of each block: oscillators times N."""
+    kernels: tuple[int, ...] = (9, 7, 5)
+    """Size of each block's convolution J (that of an attentive last block is not used)."""
+    steps: tuple[int, ...] = (3, 3, 3)
+    """Steps T of each block."""
+    n: int = 2
+    """Rotating dimensions N."""
+    n_out: int = 2
+    """N′, the size of the readout's z_k."""
+    attention: bool = False
+    """Whether the last block's coupling is attentive, as in AKOrN-mix."""
+    heads: int = 8
+    """Heads of an attentive block."""
+    omega: bool = True
+    """Whether the oscillators have a natural frequency Ω."""
+    rule: Literal["kuramoto", "without-projection", "without-normalisation", "residual"] = "kuramoto"
+    """The update rule: the paper's, without Proj, without Π, or without both."""
+    readout: Literal["norm", "linear"] = "norm"
+    """m = ‖Ux‖, or the ablation C = g(Ux) without the norm."""
+    wiring: Literal["two-streams", "without-c", "stacked"] = "two-streams"
+    """X and C; X alone, with each block's readout as the next state; or Kuramoto layers alone with one readout."""
+    start: Literal["random", "stimulus", "learned"] = "random"
+    """Where the oscillators start, where there are two streams: anywhere on the sphere, at C, or as learned."""
+    size: int = 32
+    """Height and width of the pictures, which an attentive block has to know."""
+    recompute: bool = False
+    """In training, recompute states in the backward pass: less memory, more time."""
+    head: Head = "classes"
+    classes: int = 10
+
+
+@dataclass(frozen=True)
+class ItrConvConfig:
+    """Iterative convolution: AKOrN-conv's shape without the Kuramoto update."""
+
+    architecture: ClassVar[str] = "itrconv"
+
+    channels: tuple[int, ...] = (64, 128, 256)
+    kernels: tuple[int, ...] = (9, 7, 5)
+    steps: tuple[int, ...] = (3, 3, 3)
+    head: Head = "classes"
+    classes: int = 10
+
+
+@dataclass(frozen=True)
+class ResNetConfig:
+    """ResNet-18 in its form for small pictures."""
+
+    architecture: ClassVar[str] = "resnet"
+
+    width: int = 64
+    """Channels of the first stage; each further one has twice as many."""
+    blocks: tuple[int, ...] = (2, 2, 2, 2)
+    """Residual blocks of each stage."""
+    head: Head = "classes"
+    classes: int = 10
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """A vision transformer; its size is our choice, near AKOrN's number of parameters."""
+
+    architecture: ClassVar[str] = "vit"
+
+    channels: int = 256
+    heads: int = 8
+    blocks: int = 8
+    patch: int = 4
+    size: int = 32
+    head: Head = "classes"
+    classes: int = 10
+
+
+ModelConfig = AkornConfig | ItrConvConfig | ResNetConfig | ViTConfig
+
+_CLASSES: dict[str, type[ModelConfig]] = {
+    kind.architecture: kind for kind in (AkornConfig, ItrConvConfig, ResNetConfig, ViTConfig)
+}
+
+
+def to_settings(config: ModelConfig) -> dict[str, Any]:
+    """The config as JSON values, with its architecture."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
+    return {"architecture": config.architecture, **values}
+
+
+def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
+    """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
+    architecture = settings.get("architecture")
+    kind = _CLASSES.get(architecture) if isinstance(architecture, str) else None
+    if kind is None:
+        raise AkornError(f"architecture is {architecture!r}, expected one of {', '.join(_CLASSES)}")
+    known = {field.name for field in fields(kind)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+        if name != "architecture"
+    }
+    if foreign := sorted(set(values) - known):
+        raise AkornError(f"unknown setting {foreign[0]!r}, expected some of {', '.join(sorted(known))}")
+    config = kind(**values)
+    check(config)
+    return config
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse values that cannot be, each with what was expected."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        if get_origin(hint) is Literal:
+            fine, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
+        elif hint is bool:
+            fine, expected = isinstance(value, bool), "true or false"
+        elif hint is int:
+            fine, expected = _whole(value), "a whole number of at least 1"
+        else:
+            fine = isinstance(value, tuple) and bool(value) and all(map(_whole, value))
+            expected = "one or more whole numbers of at least 1"
+        if not fine:
+            raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+    if isinstance(config, AkornConfig | ItrConvConfig):
+        _check_blocks(config)
+    if isinstance(config, AkornConfig):
+        _check_oscillators(config)
+    if isinstance(config, ViTConfig):
+        _check_tokens(config)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _check_blocks(config: AkornConfig | ItrConvConfig) -> None:
+    for name in ("kernels", "steps"):
+        each = getattr(config, name)
+        if len(each) != len(config.channels):
+            raise AkornError(f"{name} is {each!r}, expected {len(config.channels)} numbers, one a block as in channels")
+    if even := [kernel for kernel in config.kernels if kernel % 2 == 0]:
+        raise AkornError(f"kernels has {even[0]}, expected odd sizes")
+
+
+def _check_oscillators(config: AkornConfig) -> None:
+    for channels in config.channels:
+        if config.n < 2 or channels % config.n:
+            raise AkornError(f"{channels} channels cannot be grouped into oscillators of n={config.n} dimensions")
+    if config.attention:
+        if config.channels[-1] % config.heads:
+            raise AkornError(f"{config.channels[-1]} channels cannot be split into {config.heads} heads")
+        if config.channels[-1] // config.heads % 4:
+            raise AkornError(
+                f"heads of {config.channels[-1] // config.heads} components have no positions in a plane, expected a"
+                f" multiple of 4 ({config.channels[-1]} channels, {config.heads} heads)"
+            )
+        if config.size % 2 ** (len(config.channels) - 1):
+            raise AkornError(f"size is {config.size}, expected a number that can be halved between all blocks")
+
+
+def _check_tokens(config: ViTConfig) -> None:
+    if config.channels % config.heads:
+        raise AkornError(f"{config.channels} channels cannot be split into {config.heads} heads")
+    if config.channels % 4:
+        raise AkornError(f"channels is {config.channels}, expected a multiple of 4 for positions in a plane")
+    if config.size % config.patch:
+        raise AkornError(f"pictures of size {config.size} cannot be cut into patches of {config.patch}")

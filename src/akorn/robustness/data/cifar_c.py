@@ -1,0 +1,108 @@
+"""CIFAR-10-C from its `.npy` files: a file a corruption, the test set at severity 1, then at 2, and so on to 5.
+
+A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures or
+severities, and its figures are ours, not those of the published set.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from akorn.errors import AkornError
+from akorn.robustness.corruptions.constants import ALL, README, check_name, check_severity
+from akorn.robustness.data.cifar import CLASSES
+from akorn.robustness.data.pictures import Pictures
+
+
+def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Pictures:
+    """The pictures of one corruption at one severity (1 to 5), with their labels.
+
+    Only that part of the file is read. AkornError if a file is missing, cut short, or of another shape.
+    """
+    folder = Path(folder)
+    check_name(corruption)
+    check_severity(severity)
+    if not folder.is_dir():
+        raise AkornError(f"{folder} does not exist: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
+    images, labels = _load(folder / f"{corruption}.npy"), _load(folder / "labels.npy")
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (32, 32, 3):
+        raise AkornError(
+            f"{folder / f'{corruption}.npy'} is {images.dtype} {list(images.shape)}, "
+            "expected bytes (uint8) [pictures, 32, 32, 3]"
+        )
+    severities = stored_severities(folder)
+    if severity not in severities:
+        raise AkornError(f"{folder} has severities {', '.join(map(str, severities))}, not {severity}")
+    if len(images) == 0 or len(images) % len(severities):
+        raise AkornError(
+            f"{folder / f'{corruption}.npy'} has {len(images)} pictures, "
+            f"expected as many at each of {len(severities)} severities"
+        )
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images):
+        raise AkornError(
+            f"{folder / 'labels.npy'} is {labels.dtype} {list(labels.shape)}, expected {len(images)} whole numbers"
+        )
+    count = len(images) // len(severities)
+    start = severities.index(severity) * count
+    answers = np.array(labels[start : start + count]).astype(np.int64)
+    if answers.min() < 0 or answers.max() > 9:
+        wrong = answers[(answers < 0) | (answers > 9)][0]
+        raise AkornError(f"{folder / 'labels.npy'}: a label is {wrong}, expected 0 to 9")
+    pixels = np.ascontiguousarray(images[start : start + count].transpose(0, 3, 1, 2))  # [B, 3, 32, 32]
+    return Pictures(torch.from_numpy(pixels), torch.from_numpy(answers), CLASSES)
+
+
+def stored_corruptions(folder: str | Path) -> list[str]:
+    """The corruptions whose files are there, in the usual order."""
+    return [name for name in ALL if (Path(folder) / f"{name}.npy").is_file()]
+
+
+def stored_severities(folder: str | Path) -> list[int]:
+    """The severities in every file: 1 to 5, or what our README.json says."""
+    about = _about(Path(folder))
+    if about is None:
+        return [1, 2, 3, 4, 5]
+    severities = about.get("severities")
+    good = isinstance(severities, list) and len(severities) > 0 and len(set(map(str, severities))) == len(severities)
+    if not good or not all(type(value) is int and 1 <= value <= 5 for value in severities or ()):
+        raise AkornError(f"{Path(folder) / README}: severities must be different numbers from 1 to 5, got {severities}")
+    assert isinstance(severities, list)
+    return severities
+
+
+def made_by_us(folder: str | Path) -> bool:
+    """Whether the pictures are of `akorn data make cifar10-c`: figures on them are ours, not CIFAR-10-C's."""
+    about = _about(Path(folder))
+    return about is not None and about.get("maker") == "akorn"
+
+
+def _about(folder: Path) -> dict[str, Any] | None:
+    path = folder / README
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AkornError(f"{path} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise AkornError(f"{path} holds a {type(content).__name__}, expected an object")
+    return content
+
+
+def _load(path: Path) -> np.ndarray[Any, Any]:
+    """The array of a file, read where it is looked at."""
+    if not path.is_file():
+        there = ", ".join(stored_corruptions(path.parent)) or "none"
+        raise AkornError(f"{path} does not exist; corruptions in this folder: {there}")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # cut short, no array at all, an array of objects
+        raise AkornError(f"{path} cannot be read as an array, it is cut short or none ({error})") from None
+    if not isinstance(array, np.ndarray):  # an .npz under another name
+        raise AkornError(f"{path} holds several arrays, expected one")
+    return array

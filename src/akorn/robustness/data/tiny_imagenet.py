@@ -1,0 +1,127 @@
+"""Tiny-ImageNet from its folders, for pre-training: 200 classes of 64 × 64 pictures, read into bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from akorn.errors import AkornError
+from akorn.robustness.data.pictures import Pictures
+
+_ENDINGS = (".jpeg", ".jpg", ".png")
+
+
+def load_tiny_imagenet(
+    folder: str | Path,
+    split: Literal["train", "val"] = "train",
+    size: int = 32,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Pictures:
+    """The pictures of a split, [B, 3, size, size], as bytes; labels count the sorted names (wnids) of the classes.
+
+    folder: `tiny-imagenet-200`, or the folder that holds it, with `train/WNID/images/*.JPEG`, and `val/images/*.JPEG`
+    listed in `val/val_annotations.txt`. size: 64 as they are, 32 to go with CIFAR-10 (each pixel the mean of four),
+    or any other (Pillow's box filter). Grey pictures become grey in three colours. `progress(done, count)` is called
+    as pictures come in. AkornError if something is missing or unreadable.
+    """
+    if split not in ("train", "val"):
+        raise ValueError(f"split must be train or val, got {split!r}")
+    if size < 1:
+        raise ValueError(f"size must be at least 1, got {size}")
+    root = _find(Path(folder))
+    classes = tuple(sorted(entry.name for entry in (root / "train").iterdir() if entry.is_dir()))
+    if not classes:
+        raise AkornError(f"{root / 'train'} has no folder in it: expected one a class, such as n01443537")
+    files = _train_files(root, classes) if split == "train" else _val_files(root, classes)
+    images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    done = 0
+    with ThreadPoolExecutor(workers or cpu_count() or 1) as pool:
+        # Threads, since Pillow decodes outside Python's lock; a block of pictures a task, to keep the queue short.
+        blocks = [range(start, min(start + 256, len(files))) for start in range(0, len(files), 256)]
+        tasks = [pool.submit(_read_block, [files[place][0] for place in block], size) for block in blocks]
+        try:
+            for block, task in zip(blocks, tasks, strict=True):
+                images[block.start : block.stop] = task.result()
+                done += len(block)
+                if progress is not None:
+                    progress(done, len(files))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    labels = torch.tensor([label for _, label in files], dtype=torch.int64)
+    return Pictures(torch.from_numpy(images), labels, classes)
+
+
+def _find(path: Path) -> Path:
+    for root in (path, path / "tiny-imagenet-200"):
+        if (root / "train").is_dir():
+            return root
+    if not path.is_dir():
+        raise AkornError(f"{path} does not exist: expected the folder tiny-imagenet-200")
+    raise AkornError(f"{path} has no train folder: expected tiny-imagenet-200, with train/WNID/images/*.JPEG")
+
+
+def _train_files(root: Path, classes: tuple[str, ...]) -> list[tuple[Path, int]]:
+    files = []
+    for label, wnid in enumerate(classes):
+        folder = root / "train" / wnid / "images"
+        if not folder.is_dir():
+            raise AkornError(f"{folder} does not exist: expected train/WNID/images/*.JPEG")
+        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _ENDINGS)
+        if not found:
+            raise AkornError(f"{folder} has no picture in it")
+        files += [(path, label) for path in found]
+    return files
+
+
+def _val_files(root: Path, classes: tuple[str, ...]) -> list[tuple[Path, int]]:
+    """The pictures that val_annotations.txt lists: a line has the file's name, a tab, the wnid, and a box."""
+    listing = root / "val" / "val_annotations.txt"
+    try:
+        lines = listing.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AkornError(f"{listing} cannot be read ({error}): it says which class each picture has") from None
+    label = {wnid: number for number, wnid in enumerate(classes)}
+    files = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, _, rest = line.partition("\t")
+        wnid = rest.split("\t")[0].strip()
+        if wnid not in label:
+            raise AkornError(f"{listing}, line {number}: the class {wnid!r} has no folder in {root / 'train'}")
+        if Path(name).name != name or not name:
+            raise AkornError(f"{listing}, line {number}: {name!r} is no file name")
+        files.append((root / "val" / "images" / name, label[wnid]))
+    if not files:
+        raise AkornError(f"{listing} lists no picture")
+    return files
+
+
+def _read_block(paths: list[Path], size: int) -> NDArray[np.uint8]:
+    return np.stack([_read(path, size) for path in paths])
+
+
+def _read(path: Path, size: int) -> NDArray[np.uint8]:
+    """One picture, [3, size, size]."""
+    try:
+        with Image.open(path) as picture:
+            if picture.width != picture.height:
+                raise AkornError(f"{path} is {picture.width} × {picture.height}, expected a square picture")
+            colours = picture.convert("RGB")
+    except AkornError:
+        raise
+    except Exception as error:  # missing, cut short, no picture: Pillow and the codecs complain in many ways
+        raise AkornError(f"{path} cannot be read as a picture ({error})") from None
+    if colours.width != size:
+        colours = colours.resize((size, size), Image.Resampling.BOX)
+    return np.asarray(colours).transpose(2, 0, 1)

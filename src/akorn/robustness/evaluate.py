@@ -1,0 +1,283 @@
+"""Scores of a CIFAR model: accuracy and calibration, on clean, noisy, attacked and corrupted pictures.
+
+Accuracies are in percent. A model with a random start is asked `starts` times and answers with the mean of its
+probabilities; every score says how many starts that were. All that is random follows from the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from akorn.engine.config import TrainConfig
+from akorn.engine.devices import numerics
+from akorn.engine.order import derive_seed
+from akorn.errors import AkornError
+from akorn.robustness.attacks import FGSM, PGD, Attackable
+from akorn.robustness.calibration import Reliability, reliability
+from akorn.robustness.noise import NoiseName, random_noise
+
+Precision = Literal["float32", "tf32", "bf16"]
+Progress = Callable[[int, int], None]
+"""(done, total)"""
+
+
+@dataclass(frozen=True)
+class EvalSettings:
+    """How a model is asked."""
+
+    starts: int = 1
+    """Random starts K whose probabilities are averaged."""
+    seed: int = 0
+    batch_size: int = 500
+    precision: Precision = "float32"
+    """float32 unless speed matters more: an attack should see the gradient as it is."""
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "batch_size"):
+            if getattr(self, name) < 1:
+                raise AkornError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model did on some pictures."""
+
+    probabilities: Tensor
+    """[N, classes], in the mean over the starts."""
+    labels: Tensor
+    starts: int
+    """Over how many starts each picture was predicted; 1 for a model without a random start."""
+
+    @property
+    def correct(self) -> Tensor:
+        """[N]: which answers are right."""
+        return self.probabilities.argmax(1) == self.labels
+
+    @property
+    def accuracy(self) -> float:
+        """In percent."""
+        return 100.0 * float(self.correct.float().mean())
+
+    @property
+    def reliability(self) -> Reliability:
+        """The predictions by confidence."""
+        return reliability(self.probabilities, self.labels)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error in percent."""
+        return self.reliability.ece
+
+    def as_json(self) -> dict[str, float | int]:
+        """The figures as JSON values."""
+        return {"accuracy": self.accuracy, "ece": self.ece, "pictures": len(self.labels), "starts": self.starts}
+
+
+Change = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+"""(pictures from 0 to 1, labels, generator) → the pictures as the model gets them."""
+
+
+@torch.no_grad()
+def score(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    settings: EvalSettings | None = None,
+    *,
+    change: Change | None = None,
+    purpose: str = "clean",
+    progress: Progress | None = None,
+) -> Score:
+    """Ask a model about pictures [N, 3, H, W], bytes or floats from 0 to 1, and compare with the labels [N].
+
+    change: what is done to each batch first, noise or an attack. purpose: names the stream of random numbers.
+    """
+    settings = settings if settings is not None else EvalSettings()
+    check_pictures(images, labels)
+    device = next(model.parameters()).device
+    draws = torch.Generator(device).manual_seed(derive_seed(settings.seed, purpose, "change"))
+    found = []
+    with asked(model, settings.precision):
+        starts = settings.starts if is_random(model) else 1
+        generator = torch.Generator(device).manual_seed(derive_seed(settings.seed, purpose, "starts"))
+        for begin in range(0, len(images), settings.batch_size):
+            batch = as_float(images[begin : begin + settings.batch_size].to(device))
+            if change is not None:
+                batch = change(batch, labels[begin : begin + settings.batch_size].to(device), draws)
+            found.append(probabilities(model, batch, starts, generator).cpu())
+            if progress is not None:
+                progress(min(begin + settings.batch_size, len(images)), len(images))
+    return Score(torch.cat(found), labels.cpu(), starts)
+
+
+def probabilities(model: Attackable | nn.Module, images: Tensor, starts: int, generator: torch.Generator) -> Tensor:
+    """[B, classes], the mean over `starts` random starts."""
+    total = model(images, generator).float().softmax(1)
+    for _ in range(starts - 1):
+        total = total + model(images, generator).float().softmax(1)
+    return total / starts
+
+
+def noisy_score(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    settings: EvalSettings | None = None,
+    *,
+    epsilon: float = 64 / 255,
+    kind: NoiseName = "uniform",
+    progress: Progress | None = None,
+) -> Score:
+    """The score on pictures with random noise, ‖ε‖∞ = 64/255 (Fig. `robustness`)."""
+
+    def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        return random_noise(batch, epsilon, generator, kind)
+
+    return score(model, images, labels, settings, change=change, purpose=f"noise-{kind}", progress=progress)
+
+
+def attacked_score(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    attack: PGD | FGSM,
+    settings: EvalSettings | None = None,
+    *,
+    source: nn.Module | None = None,
+    keep: list[Tensor] | None = None,
+    progress: Progress | None = None,
+) -> Score:
+    """The score on adversarial pictures, made for this model, or for `source` and transferred.
+
+    The starts that the pictures are scored with are not those that the attack has seen. keep: gets the pictures.
+    """
+    victim = source if source is not None else model
+
+    def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        adversarial = attack(victim, batch, labels, generator)  # type: ignore[arg-type]  # a module with random_start
+        if keep is not None:
+            keep.append(adversarial.cpu())
+        return adversarial
+
+    precision = settings.precision if settings is not None else "float32"
+    with asked(victim, precision):
+        return score(model, images, labels, settings, change=change, purpose="attack", progress=progress)
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """Scores on CIFAR-10-C at one severity."""
+
+    scores: dict[str, Score]
+    severity: int
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over the corruptions, in percent."""
+        return sum(s.accuracy for s in self.scores.values()) / len(self.scores)
+
+    @property
+    def ece(self) -> float:
+        """The mean over the corruptions of each one's calibration error, in percent."""
+        return sum(s.ece for s in self.scores.values()) / len(self.scores)
+
+    @property
+    def pooled(self) -> Score:
+        """All corruptions together as one set: its calibration error is the other reading of "ECE on CIFAR-10-C"."""
+        each = list(self.scores.values())
+        return Score(torch.cat([s.probabilities for s in each]), torch.cat([s.labels for s in each]), each[0].starts)
+
+
+def corrupted_score(
+    model: nn.Module,
+    folder: Path,
+    corruptions: tuple[str, ...],
+    settings: EvalSettings | None = None,
+    *,
+    severity: int = 5,
+    chosen: Tensor | None = None,
+    progress: Progress | None = None,
+) -> Corrupted:
+    """The scores on each corruption of a folder in CIFAR-10-C's layout; chosen: which pictures, by number."""
+    from akorn.robustness.data import load_cifar10c
+
+    if not corruptions:
+        raise ValueError("there is no corruption to score")
+    scores = {}
+    for done, name in enumerate(corruptions, 1):
+        data = load_cifar10c(folder, name, severity)
+        if chosen is not None:
+            if len(chosen) and int(chosen.max()) >= len(data):
+                raise AkornError(f"{folder}: {name} has {len(data)} pictures, too few for the sample")
+            data = data.take(chosen)
+        scores[name] = score(model, data.images, data.labels, settings, purpose=f"corrupted-{name}")
+        if progress is not None:
+            progress(done, len(corruptions))
+    return Corrupted(scores, severity)
+
+
+def sample(count: int, limit: int | None, seed: int) -> Tensor:
+    """Which of `count` pictures are scored: all, or `limit` drawn at random by the seed, in order."""
+    if limit is not None and limit < 1:
+        raise AkornError(f"limit must be at least 1, got {limit}")
+    if limit is None or limit >= count:
+        return torch.arange(count)
+    generator = torch.Generator().manual_seed(derive_seed(seed, "sample"))
+    return torch.randperm(count, generator=generator)[:limit].sort().values
+
+
+def as_float(images: Tensor) -> Tensor:
+    """Bytes as numbers from 0 to 1; such numbers as they are."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images.float()
+
+
+def check_pictures(images: Tensor, labels: Tensor) -> None:
+    """ValueError unless these are pictures with a label each."""
+    if images.ndim != 4 or images.shape[1] != 3 or labels.shape != images.shape[:1] or not len(images):
+        raise ValueError(
+            f"expected pictures [N, 3, H, W] and labels [N], got {list(images.shape)} and {list(labels.shape)}"
+        )
+
+
+def is_random(model: nn.Module) -> bool:
+    """Whether the model draws a random start."""
+    return bool(getattr(model, "random_start", False))
+
+
+@contextmanager
+def asked(model: nn.Module, precision: Precision = "float32") -> Iterator[None]:
+    """The model in eval mode and without gradients of its weights, as long as it is asked; then as before."""
+    training = model.training
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    device = next(model.parameters()).device
+    model.eval()
+    for parameter in wanted:
+        parameter.requires_grad_(False)
+    try:
+        autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+        with numerics(TrainConfig(precision=precision)), autocast:
+            yield
+    finally:
+        for parameter in wanted:
+            parameter.requires_grad_(True)
+        model.train(training)
+
+
+@contextmanager
+def fixed_start(model: nn.Module, seed: int) -> Iterator[None]:
+    """The model with the one start that `seed` draws; a model without a random start as it is."""
+    if not is_random(model):
+        yield
+        return
+    model.fix_start(seed)  # type: ignore[operator]
+    try:
+        yield
+    finally:
+        model.fix_start(None)  # type: ignore[operator]

@@ -1,0 +1,211 @@
+"""AKOrN for CIFAR-10, and `build`, which makes any of the CIFAR models of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from akorn import nn as akn
+from akorn import oscillators as osc
+from akorn.robustness.baselines import ItrConvNet, ResNetNet, ViTNet
+from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, check
+from akorn.robustness.net import CifarNet
+
+__all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "ViTNet", "WithoutNormalisation", "build"]
+
+
+class AkornNet(CifarNet):
+    """AKOrN-conv and AKOrN-mix: blocks of a Kuramoto layer and a readout, at half the resolution each.
+
+    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw a picture, unless
+    the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
+    """
+
+    architecture = AkornConfig.architecture
+
+    def __init__(self, config: AkornConfig | None = None) -> None:
+        config = config if config is not None else AkornConfig()
+        check(config)
+        super().__init__(config, config.channels[-1])
+        self.stem = nn.Conv2d(3, config.channels[0], 3, padding=1)
+        self.start = _start(config)
+        self.body = _body(config)
+        self._steps = config.steps
+        self._drawn: tuple[object, Tensor] | None = None  # the last start that a seed drew
+
+    @property
+    def random_start(self) -> bool:
+        """Whether the oscillators start at random, and no seed was fixed."""
+        return isinstance(self.start, akn.RandomStart) and self.fixed_start is None
+
+    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+        """[B, 3, H, W] → C of the last block, [B, C, H/4, W/4]."""
+        c = self.stem(pixels)  # [B, C, H, W]
+        if self.start is None:  # one stream: the picture is the state
+            x = c
+        elif seed is not None and isinstance(self.start, akn.RandomStart):
+            x = self._one_start(c, seed)
+        else:
+            x = self.start(c, generator)
+        return self.body(x, c, self._steps)[1]
+
+    def compile_step(self, **options: object) -> None:
+        """Compile one Kuramoto step of each block."""
+        for module in self.modules():
+            if isinstance(module, akn.KuramotoLayer):
+                module.compile_step(**options)
+
+    def _one_start(self, c: Tensor, seed: int) -> Tensor:
+        """The start that a seed draws, drawn on the CPU: the same on every device and for every picture."""
+        key = (seed, c.shape[1:], c.device, c.dtype)
+        if self._drawn is None or self._drawn[0] != key:
+            assert self.start is not None
+            drawn = self.start(torch.empty(1, *c.shape[1:]), torch.Generator().manual_seed(seed))
+            self._drawn = (key, drawn.to(c))
+        return self._drawn[1].expand_as(c)
+
+
+def build(config: ModelConfig) -> CifarNet:
+    """The model that a config describes, freshly initialised."""
+    if isinstance(config, AkornConfig):
+        return AkornNet(config)
+    if isinstance(config, ItrConvConfig):
+        return ItrConvNet(config)
+    if isinstance(config, ResNetConfig):
+        return ResNetNet(config)
+    return ViTNet(config)
+
+
+class WithoutNormalisation(akn.UpdateRule):
+    """x′ = x + γ (Ωx + Proj(Jx + c)), Proj on the tangent space at x/‖x‖: the paper's ablation of Π alone."""
+
+    def start(self, x: Tensor, dim: int) -> Tensor:
+        """The state as it is: this rule knows no sphere."""
+        return x
+
+    def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
+        """The next state, anywhere."""
+        delta = osc.project(force, osc.normalize(x, dim), dim)
+        return x + gamma * (delta if rotation is None else delta + rotation)
+
+
+_RULES: dict[str, Callable[[], akn.UpdateRule]] = {
+    "kuramoto": akn.Kuramoto,
+    "without-projection": akn.WithoutProjection,
+    "without-normalisation": WithoutNormalisation,
+    "residual": akn.Residual,
+}
+
+
+class OneStream(nn.Module):
+    """Blocks without C: every layer runs undriven, and its readout, downsampled, is the next layer's first state."""
+
+    def __init__(self, blocks: Sequence[akn.KuramotoBlock], transitions: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.transitions = nn.ModuleList(transitions)
+
+    def forward(self, x: Tensor, c: Tensor, steps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """X⁰ (c is not looked at) → the last state and its readout."""
+        for index, (block, count) in enumerate(zip(self.blocks, steps, strict=True)):
+            if index:
+                x = self.transitions[index - 1](c)
+            x, c = block(x, torch.zeros_like(x), count)
+        return x, c
+
+
+class StackedLayers(nn.Module):
+    """Kuramoto layers alone, without C, and one readout behind the last (Fig. `cifar10_ro_results`)."""
+
+    def __init__(
+        self, layers: Sequence[akn.KuramotoLayer], transitions: Sequence[nn.Module], readout: nn.Module
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.transitions = nn.ModuleList(transitions)
+        self.readout = readout
+
+    def forward(self, x: Tensor, c: Tensor, steps: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """X⁰ (c is not looked at) → the last state and its readout."""
+        for index, (layer, count) in enumerate(zip(self.layers, steps, strict=True)):
+            if index:
+                x = self.transitions[index - 1](x)
+            x = layer(x, torch.zeros_like(x), count)
+        return x, self.readout(x)
+
+
+class _NormReluConv(nn.Sequential):
+    """BatchNorm, ReLU, 3×3 convolution."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, channels, 3, padding=1))
+
+
+class _Residual(nn.Module):
+    """m + two times (BatchNorm, ReLU, 3×3 convolution) of m."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.inside = nn.Sequential(_NormReluConv(channels), _NormReluConv(channels))
+
+    def forward(self, m: Tensor) -> Tensor:
+        return m + self.inside(m)
+
+
+def _start(config: AkornConfig) -> akn.Start | None:
+    if config.wiring != "two-streams":
+        return None
+    if config.start == "random":
+        return akn.RandomStart(config.n)
+    if config.start == "stimulus":
+        return akn.FromStimulus(config.n)
+    return akn.LearnedStart(config.n, config.channels[0])
+
+
+def _body(config: AkornConfig) -> nn.Module:
+    count = len(config.channels)
+    layers = [_layer(config, index) for index in range(count)]
+    pairs = list(pairwise(config.channels))
+    if config.wiring == "two-streams":
+        blocks = [akn.KuramotoBlock(layer, _readout(config, layer.channels)) for layer in layers]
+        return akn.KuramotoStack(blocks, transitions=[akn.Transition(a, b) for a, b in pairs])
+    down = [nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairs]
+    if config.wiring == "without-c":
+        blocks = [akn.KuramotoBlock(layer, _readout(config, layer.channels)) for layer in layers]
+        return OneStream(blocks, down)
+    return StackedLayers(layers, down, _readout(config, config.channels[-1]))
+
+
+def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
+    channels, n = config.channels[index], config.n
+    coupling: nn.Module
+    if config.attention and index == len(config.channels) - 1:
+        side = config.size // 2**index
+        coupling = akn.AttentionCoupling(channels, config.heads, grid=(side, side))
+    else:
+        coupling = akn.ConvCoupling(channels, config.kernels[index])
+    omega: nn.Module | None = None
+    if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
+        omega = akn.NaturalFrequency(n) if n % 2 else akn.PairwiseFrequency(n, init=1.0)
+    driven = config.wiring == "two-streams"
+    return akn.KuramotoLayer(
+        channels,
+        n,
+        coupling,
+        omega=omega,
+        gamma=1.0,
+        rule=_RULES[config.rule](),
+        stimulus=akn.GroupNorm(channels // n, channels) if driven else None,
+        bias=True,
+        recompute=config.recompute,
+    )
+
+
+def _readout(config: AkornConfig, channels: int) -> nn.Module:
+    g = nn.Sequential(_Residual(channels), _NormReluConv(channels))
+    if config.readout == "linear":
+        return akn.LinearReadout(channels, g=g, kernel_size=3)
+    return akn.Readout(channels, n_out=config.n_out, g=g, kernel_size=3)

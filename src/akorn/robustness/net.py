@@ -1,0 +1,76 @@
+"""What all CIFAR models have in common: the interface of AKOrN and of the baselines.
+
+Models take pictures [B, 3, H, W] with values from 0 to 1 and give logits [B, classes]. An attack that works on
+pictures therefore needs no scaling of its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from akorn.hub import HubModel
+from akorn.robustness.config import ModelConfig, to_settings
+
+
+class CifarNet(HubModel):
+    """What all CIFAR models have in common: 2·pixel − 1, features, pooling, and a linear map to the classes.
+
+    Args:
+        config: the model's settings, which the model has checked.
+        channels: of the features.
+
+    """
+
+    task: ClassVar[str] = "robustness"
+
+    def __init__(self, config: ModelConfig, channels: int) -> None:
+        super().__init__()
+        self.config = config
+        self.fixed_start: int | None = None
+        """The seed of the one start that all pictures get; None for a new random one each."""
+        self.head: nn.Module
+        if config.head == "classes":
+            self.head = nn.Linear(channels, config.classes)
+        else:  # SimCLR's: thrown away after pre-training
+            self.head = nn.Sequential(nn.Linear(channels, 4 * channels), nn.ReLU(), nn.Linear(4 * channels, channels))
+
+    @property
+    def random_start(self) -> bool:
+        """Whether two calls with the same pictures may differ."""
+        return False
+
+    def fix_start(self, seed: int | None) -> None:
+        """Give all pictures the one start that `seed` draws, so that the model is a function; None undoes it."""
+        if seed is not None and not 0 <= seed < 2**63:
+            raise ValueError(f"a seed is a whole number from 0 to 2⁶³ − 1, got {seed}")
+        self.fixed_start = seed
+
+    def settings(self) -> dict[str, Any]:
+        """The config as JSON values, for config.json."""
+        return to_settings(self.config)
+
+    def forward(
+        self, images: Tensor, generator: torch.Generator | None = None, start_seed: int | None = None
+    ) -> Tensor:
+        """Logits [B, classes], float32, of pictures [B, 3, H, W] with values from 0 to 1.
+
+        generator: draws the starts, one a picture. start_seed: draws one start for all pictures instead.
+        """
+        if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
+            raise ValueError(f"pictures are [B, 3, H, W] from 0 to 1, got {images.dtype} {list(images.shape)}")
+        seed = start_seed if start_seed is not None else self.fixed_start
+        c = self.features(2 * images - 1, generator, seed)  # [B, C, h, w]
+        pooled = c.mean((2, 3)) if self.config.head == "classes" else c.amax((2, 3))
+        return self.head(pooled).float()
+
+    @abstractmethod
+    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+        """[B, 3, H, W] with values from −1 to 1 → [B, C, h, w]."""
+
+    def compile_step(self, **options: object) -> None:
+        """Compile what is worth compiling, with options of `torch.compile`: by default the whole model."""
+        self.compile(**options)

@@ -1,0 +1,195 @@
+"""Recipes: one function for each row of the paper's CIFAR-10 tables, and the pre-training. Torch-free to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from akorn.augment.config import AugmentConfig
+from akorn.engine.config import EmaConfig, OptimiserConfig, TrainConfig
+from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, ViTConfig
+
+_AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which pictures to train on, and what is done to them on the device."""
+
+    path: Path | None = None
+    """CIFAR-10's folder (cifar-10-batches-py, or the one that holds it); for pre-training Tiny-ImageNet's."""
+    augment: AugmentConfig = _AUGMENT
+    augmix: bool = True
+    """AugMix behind the other augmentation."""
+    noise: float = 0.0
+    """Standard deviation σ of Gaussian noise added last, for pixels from 0 to 1."""
+    limit: int | None = None
+    """Train on the first so many pictures only."""
+
+
+@dataclass(frozen=True)
+class ValidConfig:
+    """Which pictures to score while training. Nothing is chosen by these scores."""
+
+    path: Path | None = None
+    """CIFAR-10's folder, whose test pictures are scored; None for training pictures without augmentation."""
+    count: int = 1000
+    """At most so many pictures, the first ones."""
+
+
+@dataclass(frozen=True)
+class CifarRecipe:
+    """A whole CIFAR-10 run: model, data and training."""
+
+    name: str
+    model: ModelConfig = field(default_factory=AkornConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    valid: ValidConfig = field(default_factory=ValidConfig)
+    init: Path | None = None
+    """A model's folder to start from, pre-trained by a tiny_imagenet recipe or trained before; its head is left out."""
+    channels_last: bool = False
+    """Keep pictures and weights with the channels last in memory, which some GPUs convolve faster."""
+
+
+def _paper() -> TrainConfig:
+    """The published protocol."""
+    return TrainConfig(
+        epochs=400,
+        batch_size=128,
+        optimiser=OptimiserConfig(name="adam", learning_rate=1e-4),
+        ema=EmaConfig(decay=0.99, every=10, after=200),
+        precision="tf32",
+    )
+
+
+_MIX = AkornConfig(attention=True, steps=(6, 4, 2))
+
+
+def cifar10_akorn_conv() -> CifarRecipe:
+    """AKOrN-conv with N = 2, the model that ships (Tab. `ablation_proj`; with `init`, Tab. `advrobust`)."""
+    return CifarRecipe("cifar10_akorn_conv", AkornConfig(), _paper())
+
+
+def cifar10_akorn_conv_no_proj() -> CifarRecipe:
+    """AKOrN-conv without Proj (Tab. `ablation_proj`)."""
+    return CifarRecipe("cifar10_akorn_conv_no_proj", AkornConfig(rule="without-projection"), _paper())
+
+
+def cifar10_akorn_conv_no_omega() -> CifarRecipe:
+    """AKOrN-conv without natural frequencies (Fig. `robustness`)."""
+    return CifarRecipe("cifar10_akorn_conv_no_omega", AkornConfig(omega=False), _paper())
+
+
+def cifar10_akorn_conv_no_c() -> CifarRecipe:
+    """AKOrN-conv without C: one stream, each readout the next state (Fig. `robustness`)."""
+    return CifarRecipe("cifar10_akorn_conv_no_c", AkornConfig(wiring="without-c"), _paper())
+
+
+def cifar10_akorn_conv_no_m() -> CifarRecipe:
+    """AKOrN-conv whose readout takes no norm (Fig. `cifar10_ro_results`)."""
+    return CifarRecipe("cifar10_akorn_conv_no_m", AkornConfig(readout="linear"), _paper())
+
+
+def cifar10_akorn_conv_stacked() -> CifarRecipe:
+    """Kuramoto layers alone, one readout at the end (Fig. `cifar10_ro_results`)."""
+    return CifarRecipe("cifar10_akorn_conv_stacked", AkornConfig(wiring="stacked"), _paper())
+
+
+def cifar10_akorn_conv_no_norm() -> CifarRecipe:
+    """AKOrN-conv without the normalisation Π (Fig. `robustness`)."""
+    return CifarRecipe("cifar10_akorn_conv_no_norm", AkornConfig(rule="without-normalisation"), _paper())
+
+
+def cifar10_akorn_mix_n2() -> CifarRecipe:
+    """AKOrN-mix with N = 2 (Tab. `advrobust`)."""
+    return CifarRecipe("cifar10_akorn_mix_n2", _MIX, _paper())
+
+
+def cifar10_akorn_mix_n4() -> CifarRecipe:
+    """AKOrN-mix with N = 4 (Tab. `advrobust_app`)."""
+    return CifarRecipe("cifar10_akorn_mix_n4", replace(_MIX, n=4, n_out=4), _paper())
+
+
+def cifar10_itrconv() -> CifarRecipe:
+    """ItrConv, AKOrN-conv's shape without the Kuramoto update (Tab. `advrobust_app`)."""
+    return CifarRecipe("cifar10_itrconv", ItrConvConfig(), _paper())
+
+
+def cifar10_resnet18() -> CifarRecipe:
+    """ResNet-18 (Tab. `advrobust`)."""
+    return CifarRecipe("cifar10_resnet18", ResNetConfig(), _paper())
+
+
+def cifar10_resnet18_noise02() -> CifarRecipe:
+    """ResNet-18 trained on Gaussian noise, σ = 0.2 (the table beside Fig. `noisy_osc`)."""
+    return CifarRecipe("cifar10_resnet18_noise02", ResNetConfig(), _paper(), DataConfig(noise=0.2))
+
+
+def cifar10_resnet18_noise0225() -> CifarRecipe:
+    """ResNet-18 trained on Gaussian noise, σ = 0.225 (the table beside Fig. `noisy_osc`)."""
+    return CifarRecipe("cifar10_resnet18_noise0225", ResNetConfig(), _paper(), DataConfig(noise=0.225))
+
+
+def cifar10_vit() -> CifarRecipe:
+    """A ViT (Tab. `advrobust`)."""
+    return CifarRecipe("cifar10_vit", ViTConfig(), _paper())
+
+
+def _pretraining(name: str, model: ModelConfig) -> CifarRecipe:
+    """SimCLR on Tiny-ImageNet, 50 epochs with batches of 512 as in the paper; crops are of CIFAR's size."""
+    return CifarRecipe(
+        name,
+        replace(model, head="projection"),
+        replace(_paper(), epochs=50, batch_size=512),
+        DataConfig(augment=AugmentConfig(flip=0.5), augmix=False),
+    )
+
+
+def tiny_imagenet_akorn_conv() -> CifarRecipe:
+    """Pre-training of AKOrN-conv, for `--init` of cifar10_akorn_conv."""
+    return _pretraining("tiny_imagenet_akorn_conv", AkornConfig())
+
+
+def tiny_imagenet_akorn_mix_n2() -> CifarRecipe:
+    """Pre-training of AKOrN-mix with N = 2."""
+    return _pretraining("tiny_imagenet_akorn_mix_n2", _MIX)
+
+
+def tiny_imagenet_akorn_mix_n4() -> CifarRecipe:
+    """Pre-training of AKOrN-mix with N = 4."""
+    return _pretraining("tiny_imagenet_akorn_mix_n4", replace(_MIX, n=4, n_out=4))
+
+
+def tiny_imagenet_resnet18() -> CifarRecipe:
+    """Pre-training of ResNet-18."""
+    return _pretraining("tiny_imagenet_resnet18", ResNetConfig())
+
+
+RECIPES: dict[str, Callable[[], CifarRecipe]] = {
+    recipe.__name__: recipe
+    for recipe in (
+        cifar10_akorn_conv,
+        cifar10_akorn_conv_no_proj,
+        cifar10_akorn_conv_no_omega,
+        cifar10_akorn_conv_no_c,
+        cifar10_akorn_conv_no_m,
+        cifar10_akorn_conv_stacked,
+        cifar10_akorn_conv_no_norm,
+        cifar10_akorn_mix_n2,
+        cifar10_akorn_mix_n4,
+        cifar10_itrconv,
+        cifar10_resnet18,
+        cifar10_resnet18_noise02,
+        cifar10_resnet18_noise0225,
+        cifar10_vit,
+        tiny_imagenet_akorn_conv,
+        tiny_imagenet_akorn_mix_n2,
+        tiny_imagenet_akorn_mix_n4,
+        tiny_imagenet_resnet18,
+    )
+}
+
+SHIPPED = {"cifar10-conv": "cifar10_akorn_conv"}
+"""Name of shipped weights → the recipe that made them."""

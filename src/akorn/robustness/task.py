@@ -1,0 +1,177 @@
+"""CIFAR-10 as a task of the training engine: cross-entropy, or SimCLR's loss for pre-training on Tiny-ImageNet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn.augment import augment, gaussian_noise, two_views
+from akorn.augment.config import check as check_augment
+from akorn.engine.contrastive import nt_xent
+from akorn.engine.task import Batch, Task
+from akorn.errors import AkornError
+from akorn.hub import CONFIG, read_folder
+from akorn.robustness.augmix import augmix
+from akorn.robustness.config import check, from_settings, to_settings
+from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
+from akorn.robustness.evaluate import EvalSettings, score
+from akorn.robustness.model import CifarNet, build
+from akorn.robustness.recipes import CifarRecipe, DataConfig
+
+_SIZE = (32, 32)  # what the models see, also of Tiny-ImageNet's 64×64
+
+
+class TrainingPictures:
+    """The training set: bytes on the device, changed anew each time they are asked for."""
+
+    def __init__(self, pictures: Pictures, options: DataConfig, *, views: bool = False) -> None:
+        self.pictures, self.options, self.views = pictures, options, views
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
+        """Pictures, float32 [B, 3, 32, 32] from 0 to 1, and labels [B]; of pre-training two views [2·B, …] alone."""
+        options, images = self.options, self.pictures.images[indices]
+        if self.views:
+            pictures = two_views(images, options.augment, generator, size=_SIZE)
+        else:
+            pictures = augment(images, options.augment, generator, size=_SIZE)
+        if options.augmix:
+            pictures = augmix(pictures, generator)
+        if options.noise:  # not cut to 0–1: what is added is Gaussian
+            pictures = gaussian_noise(pictures, generator, sigma=options.noise, clamp=False)
+        return (pictures,) if self.views else (pictures, self.pictures.labels[indices])
+
+
+class CifarTask(Task):
+    """A recipe, for `akorn.engine.train`."""
+
+    def __init__(self, recipe: CifarRecipe) -> None:
+        _check(recipe)
+        self.name = recipe.name
+        self.recipe = recipe
+        self.pretraining = recipe.model.head == "projection"
+        self._data: Pictures | None = None
+        self._valid: Pictures | None = None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Model, data and what the run starts from, as JSON values."""
+        data = asdict(self.recipe.data)
+        path = self.recipe.data.path
+        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        return {
+            "model": to_settings(self.recipe.model),
+            "data": data,
+            "init": self._init_digest(),
+            "channels_last": self.recipe.channels_last,
+        }
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the pictures and labels."""
+        return self._training().fingerprint()
+
+    def build_model(self) -> nn.Module:
+        """The recipe's model, with the weights of `init` where it names a folder."""
+        model = build(self.recipe.model)
+        if self.recipe.init is not None:
+            load_body(model, self.recipe)
+        if self.recipe.channels_last:
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+        return model
+
+    def build_data(self, device: torch.device) -> TrainingPictures:
+        """The training set on the device."""
+        return TrainingPictures(self._training().to(device), self.recipe.data, views=self.pretraining)
+
+    def loss(
+        self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean cross-entropy, with the accuracy as a curve; or SimCLR's loss."""
+        images = batch[0]
+        if self.recipe.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        logits: Tensor = model(images, generator)
+        if self.pretraining:
+            first, second = logits.chunk(2)
+            return nt_xent(first, second), {}
+        labels = batch[1]
+        with torch.no_grad():
+            accuracy = (logits.argmax(1) == labels).float().mean()
+        return F.cross_entropy(logits, labels), {"accuracy": accuracy}
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Accuracy and calibration error on the test pictures of `valid`, or accuracy on training pictures."""
+        if self.pretraining:
+            return {}
+        assert isinstance(model, CifarNet)
+        known = self.recipe.valid.path is not None
+        data = (self._validation() if known else self._training()).take(slice(self.recipe.valid.count))
+        found = score(model, data.images, data.labels, EvalSettings(precision="tf32"))
+        return {"clean": found.accuracy, "ece": found.ece} if known else {"train_clean": found.accuracy}
+
+    def compile(self, model: nn.Module) -> None:
+        """Compile one Kuramoto step, not the loop; baselines as a whole."""
+        assert isinstance(model, CifarNet)
+        model.compile_step(dynamic=False)
+
+    def _training(self) -> Pictures:
+        if self._data is None:
+            path = self.recipe.data.path
+            if path is None:
+                what = "Tiny-ImageNet's" if self.pretraining else "CIFAR-10's"
+                raise AkornError(f"{self.name} needs {what} folder: --data DIR")
+            found = load_tiny_imagenet(path, "train", size=64) if self.pretraining else load_cifar10(path, "train")
+            self._data = found.take(slice(self.recipe.data.limit))
+        return self._data
+
+    def _validation(self) -> Pictures:
+        if self._valid is None:
+            assert self.recipe.valid.path is not None
+            self._valid = load_cifar10(self.recipe.valid.path, "test")
+        return self._valid
+
+    def _init_digest(self) -> str | None:
+        """The digest of the weights that the run starts from, which says more than where they lie."""
+        if self.recipe.init is None:
+            return None
+        read_folder(self.recipe.init)  # says what is wrong with the folder, if anything is
+        return str(json.loads((self.recipe.init / CONFIG).read_text(encoding="utf-8"))["sha256"])
+
+
+def make_task(recipe: CifarRecipe) -> CifarTask:
+    """The recipe as the engine takes it."""
+    return CifarTask(recipe)
+
+
+def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
+    """Put the weights of the folder `init` into a model of the same body; the head stays as it was initialised."""
+    assert recipe.init is not None
+    stored = read_folder(recipe.init)
+    if stored.task != CifarNet.task:
+        raise AkornError(f"{recipe.init}: a model for {stored.task!r}, expected one for {CifarNet.task!r}")
+    there, here = from_settings(stored.settings), recipe.model
+    if type(there) is not type(here) or replace(there, head=here.head, classes=here.classes) != here:
+        raise AkornError(f"{recipe.init}: holds another model, {there}; the recipe's is {here}")
+    body = {name: tensor for name, tensor in stored.weights.items() if not name.startswith("head.")}
+    now = model.state_dict()
+    if missing := [name for name in now if name not in body and not name.startswith("head.")]:
+        raise AkornError(f"{recipe.init}: has no tensor {missing[0]!r}")
+    model.load_state_dict({**now, **{name: tensor.to(now[name].dtype) for name, tensor in body.items()}})
+
+
+def _check(recipe: CifarRecipe) -> None:
+    check(recipe.model)
+    check_augment(recipe.data.augment)
+    if not 0 <= recipe.data.noise < float("inf"):
+        raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
+    if recipe.data.limit is not None and recipe.data.limit < 1:
+        raise AkornError(f"data.limit is {recipe.data.limit}, expected 1 or more")
+    if recipe.valid.count < 1:
+        raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")

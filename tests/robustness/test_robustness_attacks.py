@@ -1,0 +1,157 @@
+"""Attacks: they stay in the ball, they find what there is, and random models are attacked through the mean."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from robustness_toy import TINY, Templates, template_pictures
+
+from akorn.errors import AkornError
+from akorn.robustness.attacks import FGSM, PGD, loss_gradient, per_picture
+from akorn.robustness.autoattack import autoattack
+from akorn.robustness.evaluate import EvalSettings, as_float, attacked_score, fixed_start, noisy_score, score
+from akorn.robustness.model import build
+from akorn.robustness.noise import random_noise
+
+EPSILON = 8 / 255
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "margin"])
+@pytest.mark.parametrize("kind", ["pgd", "fgsm"])
+def test_adversarial_pictures_stay_in_the_ball_and_in_range(kind: str, loss: str) -> None:
+    images, labels = template_pictures(20, 0.1, 0.49)
+    x = as_float(images)
+    attack = PGD(0.1, 5, loss=loss) if kind == "pgd" else FGSM(0.1, loss=loss)  # type: ignore[arg-type]
+    adversarial = attack(Templates(), x, labels, generator())
+    assert float((adversarial - x).abs().max()) <= 0.1 + 1e-6
+    assert 0 <= float(adversarial.min()) <= float(adversarial.max()) <= 1
+    before, after = (per_picture(Templates()(y), labels, loss) for y in (x, adversarial))  # type: ignore[arg-type]
+    assert (after > before).all()
+
+
+def test_pgd_is_as_strong_as_can_be_on_a_linear_model() -> None:
+    images, labels = template_pictures(40)
+    model = Templates()
+    clean = score(model, images, labels).accuracy
+    found = attacked_score(model, images, labels, PGD(EPSILON, 10, loss="margin"))
+    # The margin to class j can fall by ε Σ|t_y − t_j|, and to no class by more.
+    with torch.no_grad():
+        logits = model(as_float(images))
+        t = model.templates.flatten(1)
+        reach = 40 * EPSILON * (t[labels][:, None] - t).abs().mean(2)  # [B, 10]
+        margin = logits.gather(1, labels[:, None]) - logits
+        best = (margin - reach).masked_fill(torch.nn.functional.one_hot(labels, 10).bool(), 1e9).amin(1) > 0
+    assert clean == 100
+    assert 20 < 100 * float(best.float().mean()) < 80
+    assert found.accuracy == pytest.approx(100 * float(best.float().mean()), abs=5)
+
+
+def test_gradients_are_averaged_over_starts() -> None:
+    images, labels = template_pictures(10)
+    x = as_float(images)
+    noisy = Templates(blur=0.5)
+    exact = torch.stack([loss_gradient(noisy, x, labels, 1, generator(k))[0] for k in range(200)]).mean(0)
+
+    def error(eot: int) -> float:
+        return float((loss_gradient(noisy, x, labels, eot, generator(999))[0] - exact).norm())
+
+    assert error(64) < 0.3 * error(1)
+    calls: list[int] = []
+    plain = Templates()
+    plain.register_forward_hook(lambda *_: calls.append(1))
+    loss_gradient(plain, x, labels, 64, generator())
+    assert len(calls) == 1  # a function has one gradient
+
+
+def test_an_attacked_model_is_as_it_was() -> None:
+    images, labels = template_pictures(4, side=32)
+    model = build(TINY).train()
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    found = attacked_score(model, images, labels, PGD(EPSILON, 2, 2), EvalSettings(starts=3))
+    assert found.starts == 3
+    assert model.training
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+    for name, t in model.state_dict().items():
+        torch.testing.assert_close(t, before[name], rtol=0, atol=0)  # running statistics too
+
+
+def test_transferred_pictures_are_made_for_the_source() -> None:
+    images, labels = template_pictures(20)
+    kept: list[torch.Tensor] = []
+    hidden = Templates(hide=True)
+    alone = attacked_score(hidden, images, labels, PGD(EPSILON, 5))
+    lent = attacked_score(hidden, images, labels, PGD(EPSILON, 5), source=Templates(), keep=kept)
+    assert torch.cat(kept).shape == images.shape
+    assert lent.accuracy < alone.accuracy  # the source's gradient is not hidden
+
+
+def test_random_noise_has_the_size_asked_for() -> None:
+    x = torch.full((4, 3, 8, 8), 0.5)
+    uniform = random_noise(x, 0.25, generator()) - x
+    sign = random_noise(x, 0.25, generator(), "sign") - x
+    assert 0.2 < float(uniform.abs().max()) <= 0.25
+    assert float(uniform.abs().mean()) == pytest.approx(0.125, abs=0.02)
+    torch.testing.assert_close(sign.abs(), torch.full_like(x, 0.25))
+    bright = random_noise(torch.ones(1, 3, 8, 8), 0.25, generator())
+    assert float(bright.max()) <= 1
+    images, labels = template_pictures(20, 0.05, 0.2)
+    assert noisy_score(Templates(), images, labels, epsilon=0.25).accuracy > 50  # noise averages out, attacks do not
+    with pytest.raises(ValueError, match="normal"):
+        random_noise(x, 0.1, kind="normal")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [-1 / 255, 1.5, float("nan")])
+def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
+    images, labels = template_pictures(2)
+    for attack in (PGD, FGSM):
+        with pytest.raises(AkornError, match="epsilon must be from 0 to 1"):
+            attack(epsilon)
+    with pytest.raises(AkornError, match="epsilon"):
+        random_noise(as_float(images), epsilon)
+    with pytest.raises(AkornError, match="epsilon"):
+        autoattack(Templates(), as_float(images), labels, version="rand", epsilon=epsilon)
+    with pytest.raises(AkornError, match="steps"):
+        PGD(steps=0)
+
+
+def test_autoattack_on_models_with_and_without_a_random_start() -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(12)
+    x = as_float(images)
+    state = torch.get_rng_state()
+    found = autoattack(Templates(), x, labels, version="standard", queries=20, epsilon=EPSILON)
+    torch.testing.assert_close(torch.get_rng_state(), state)  # it seeds torch's own generator: put back
+    assert 0 < int(found.robust.sum()) < 12
+    assert float((found.adversarial - x).abs().max()) <= EPSILON + 1e-6
+    again = Templates()(found.adversarial).argmax(1) == labels
+    torch.testing.assert_close(again, found.robust)
+    pgd = attacked_score(Templates(), images, labels, PGD(EPSILON, 20, loss="margin"))
+    assert 100 * float(found.robust.float().mean()) <= pgd.accuracy + 100 / 12  # at most one picture weaker
+
+    random = Templates(blur=0.05)
+    with pytest.raises(AkornError, match="fix_start"):
+        autoattack(random, x, labels, version="standard")
+    drawn = autoattack(random, x, labels, version="rand", epsilon=EPSILON, eot=2)
+    assert int(drawn.robust.sum()) < 12
+    square = autoattack(random, x, labels, version="square", epsilon=EPSILON, queries=20)
+    assert any("randomized" in words for words in square.warnings)  # AutoAttack's own suspicion is kept
+
+
+def test_autoattack_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyautoattack", None)
+    images, labels = template_pictures(2)
+    with pytest.raises(AkornError, match=r"pip install 'akorn\[attacks\]'"):
+        autoattack(Templates(), as_float(images), labels, version="square")
+
+
+def test_a_start_is_fixed_and_freed() -> None:
+    model = build(TINY)
+    with fixed_start(model, 3):
+        assert not model.random_start
+    assert model.random_start

@@ -1,0 +1,68 @@
+"""The checks of a defence: they hold where gradients are honest, and fail where these are hidden."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from robustness_toy import Templates, template_pictures
+
+from akorn.robustness.checks import CheckSettings, check_defence, falls, no_better, paired, vanishes
+from akorn.robustness.evaluate import EvalSettings, Score
+
+SMALL = CheckSettings(steps=(4, 8), eot=(2, 4), epsilons=(8 / 255, 32 / 255, 128 / 255), queries=150)
+
+
+def scored(right: int, of: int = 100) -> Score:
+    chances = torch.zeros(of, 2)
+    chances[:right, 0] = 1
+    chances[right:, 1] = 1
+    return Score(chances, torch.zeros(of, dtype=torch.long), 1)
+
+
+@pytest.mark.parametrize("blur", [0.0, 0.05])
+def test_an_honest_model_passes(blur: float) -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(60)
+    found = check_defence(Templates(blur), images, labels, SMALL, EvalSettings(starts=2), source=Templates())
+    assert [check.name for check in found] == ["steps", "eot", "epsilon", "black-box"]
+    assert [check.passed for check in found] == [True] * 4, [check.reason for check in found]
+    assert found[2].accuracies["128/255"] == 0
+    assert set(found[3].accuracies) == {"pgd", "noise", "square", "transfer"}
+    assert bool(found[1].accuracies) == bool(blur)
+
+
+def test_hidden_gradients_are_found_out() -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(60)
+    found = {c.name: c for c in check_defence(Templates(hide=True), images, labels, SMALL, source=Templates())}
+    assert not found["epsilon"].passed  # an attack without gradients never gets there
+    assert not found["black-box"].passed
+    assert found["black-box"].accuracies["transfer"] < found["black-box"].accuracies["pgd"]
+    assert "transfer" in found["black-box"].reason or "square" in found["black-box"].reason
+
+
+def test_the_rules_allow_two_standard_errors() -> None:
+    assert falls("steps", [("10", scored(60)), ("20", scored(58)), ("50", scored(57))]).passed
+    rising = falls("steps", [("10", scored(50)), ("20", scored(60))])
+    assert not rising.passed
+    assert "higher at 20" in rising.reason
+    falling = falls("steps", [("10", scored(60)), ("20", scored(40))])
+    assert not falling.passed
+    assert "not settled" in falling.reason
+    assert vanishes("epsilon", [("8", scored(50)), ("64", scored(1))]).passed
+    assert not vanishes("epsilon", [("8", scored(50)), ("64", scored(10))]).passed
+    assert no_better("black-box", scored(50), [("square", scored(49)), ("transfer", scored(90))]).passed
+    assert not no_better("black-box", scored(50), [("square", scored(30))]).passed
+
+
+def test_differences_are_those_of_the_same_pictures() -> None:
+    a = torch.tensor([True, True, False, False])
+    mean, error = paired(a, torch.tensor([True, False, False, False]))
+    assert mean == 0.25
+    assert error == pytest.approx(0.5 / 2)
+    assert paired(a, a) == (0.0, 0.0)
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="steps of the checks must grow"):
+        CheckSettings(steps=(20, 10))

@@ -1,0 +1,186 @@
+"""Recipes and the training task: the paper's settings, and that a run learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from robustness_toy import TINY, write_cifar
+
+from akorn.augment.config import AugmentConfig
+from akorn.engine import train
+from akorn.engine.config import check as check_train
+from akorn.errors import AkornError
+from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
+from akorn.robustness.config import check as check_model
+from akorn.robustness.data import load_cifar10
+from akorn.robustness.model import CifarNet, build
+from akorn.robustness.recipes import (
+    RECIPES,
+    SHIPPED,
+    CifarRecipe,
+    DataConfig,
+    ValidConfig,
+    cifar10_akorn_conv,
+    cifar10_resnet18_noise02,
+    tiny_imagenet_akorn_conv,
+)
+from akorn.robustness.task import CifarTask, TrainingPictures, make_task
+
+STILL = AugmentConfig(scale=(1.0, 1.0), ratio=(1.0, 1.0), jitter=0.0, grey=0.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_cifar(tmp_path)
+
+
+def small(recipe: CifarRecipe, folder: Path | None, model: ModelConfig = TINY, **options: object) -> CifarRecipe:
+    """A recipe that a test can run."""
+    options = {"device": "cpu", "precision": "float32", "tensorboard": False, "batch_size": 10, "steps": 2, **options}
+    return replace(
+        recipe,
+        model=model,
+        train=replace(recipe.train, **options),  # type: ignore[arg-type]
+        data=replace(recipe.data, path=folder),
+        valid=ValidConfig(path=folder, count=8),
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_sound_and_named_after_itself(name: str) -> None:
+    recipe = RECIPES[name]()
+    assert recipe.name == name
+    check_train(recipe.train)
+    check_model(recipe.model)
+    assert make_task(recipe).settings()["model"]["architecture"] == recipe.model.architecture
+    with pytest.raises(AkornError, match="--data DIR"):
+        make_task(recipe).fingerprint()
+
+
+def test_the_papers_protocol() -> None:
+    paper = cifar10_akorn_conv()
+    assert paper.model == AkornConfig()
+    t = paper.train
+    assert (t.optimiser.name, t.optimiser.learning_rate, t.optimiser.weight_decay) == ("adam", 1e-4, 0)
+    assert (t.batch_size, t.epochs) == (128, 400)
+    assert (t.ema.decay, t.ema.every, t.ema.after) == (0.99, 10, 200)
+    a = paper.data.augment
+    assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
+    assert paper.data.augmix
+    models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
+    assert len(set(models.values())) == 9  # every ablation is another model
+    mix = models["cifar10_akorn_mix_n4"]
+    assert isinstance(mix, AkornConfig)
+    assert (mix.attention, mix.steps, mix.n) == (True, (6, 4, 2), 4)
+    assert RECIPES["cifar10_resnet18_noise0225"]().data.noise == 0.225
+    assert all(recipe in RECIPES for recipe in SHIPPED.values())
+
+
+def test_training_pictures_are_changed_anew(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    data = TrainingPictures(pictures, cifar10_akorn_conv().data)
+    first, labels = data.batch(torch.arange(6), torch.Generator().manual_seed(0))
+    again, _ = data.batch(torch.arange(6), torch.Generator().manual_seed(0))
+    other, _ = data.batch(torch.arange(6), torch.Generator().manual_seed(1))
+    assert first.shape == (6, 3, 32, 32)
+    assert 0 <= float(first.min()) <= float(first.max()) <= 1
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    assert not torch.allclose(first, other)
+    torch.testing.assert_close(labels, pictures.labels[:6])
+
+
+def test_noise_is_gaussian_and_comes_last(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    options = replace(cifar10_resnet18_noise02().data, augment=STILL, augmix=False)
+    noisy, _ = TrainingPictures(pictures, options).batch(torch.arange(20), torch.Generator().manual_seed(0))
+    left = noisy - pictures.images[:20] / 255
+    assert float(left.std()) == pytest.approx(0.2, rel=0.02)
+    assert float(noisy.min()) < 0  # not cut
+
+
+def test_the_loss_is_cross_entropy(folder: Path) -> None:
+    task = make_task(small(cifar10_akorn_conv(), folder))
+    torch.manual_seed(0)
+    model = task.build_model().eval()
+    batch = task.build_data(torch.device("cpu")).batch(torch.arange(6), torch.Generator().manual_seed(0))
+    loss, extra = task.loss(model, batch, torch.Generator().manual_seed(1), task.choose())
+    with torch.no_grad():
+        logits = model(batch[0], torch.Generator().manual_seed(1))
+    chosen = logits.log_softmax(1).gather(1, batch[1][:, None])
+    assert float(loss.detach()) == pytest.approx(-float(chosen.mean()), rel=1e-5)
+    assert float(extra["accuracy"]) == float((logits.argmax(1) == batch[1]).float().mean())
+
+
+def test_two_steps_by_the_engine_with_averaged_statistics(folder: Path, tmp_path: Path) -> None:
+    recipe = small(cifar10_akorn_conv(), folder)
+    recipe = replace(recipe, train=replace(recipe.train, ema=replace(recipe.train.ema, after=1, every=1)))
+    task = make_task(recipe)
+    result = train(task, recipe.train, tmp_path / "run")
+    assert set(result.metrics) == {"clean", "ece"}
+    model = result.model
+    assert isinstance(model, CifarNet)
+    statistics = [b for name, b in model.named_buffers() if name.endswith("running_mean")]
+    assert len(statistics) == 9
+    assert all(bool(b.abs().sum() > 0) for b in statistics)  # the average has followed BatchNorm's too
+    model.save_pretrained(tmp_path / "model")
+    assert (tmp_path / "model" / "config.json").is_file()
+    assert str(tmp_path) not in str(task.settings())  # a record names the folder, not where it lay
+
+
+def test_a_small_resnet_learns_the_colours(folder: Path, tmp_path: Path) -> None:
+    recipe = small(cifar10_akorn_conv(), folder, ResNetConfig(width=8, blocks=(1, 1)), steps=30)
+    recipe = replace(recipe, data=replace(recipe.data, augment=STILL, augmix=False))
+    faster = replace(recipe.train, optimiser=replace(recipe.train.optimiser, learning_rate=1e-2))
+    result = train(make_task(recipe), replace(faster, ema=replace(faster.ema, decay=0.0)), tmp_path / "run")
+    assert result.metrics["clean"] > 50  # of ten classes
+
+
+def test_without_valid_training_pictures_are_scored(folder: Path) -> None:
+    recipe = replace(small(cifar10_akorn_conv(), folder), valid=ValidConfig(count=5))
+    task = make_task(recipe)
+    assert set(task.evaluate(task.build_model())) == {"train_clean"}
+
+
+def test_pretraining_and_starting_from_it(folder: Path, tmp_path: Path) -> None:
+    before = replace(tiny_imagenet_akorn_conv(), model=replace(TINY, head="projection"))
+    task = CifarTask(before)
+    data = TrainingPictures(load_cifar10(folder, "train"), before.data, views=True)
+    (views,) = data.batch(torch.arange(4), torch.Generator().manual_seed(0))
+    assert views.shape == (8, 3, 32, 32)
+    torch.manual_seed(1)
+    model = task.build_model()
+    loss, _ = task.loss(model, (views,), torch.Generator().manual_seed(0), None)
+    assert float(loss.detach()) > 0
+    assert isinstance(model, CifarNet)
+    model.save_pretrained(tmp_path / "before", dtype="float32")
+    after = replace(small(cifar10_akorn_conv(), folder), init=tmp_path / "before")
+    torch.manual_seed(2)
+    started = make_task(after).build_model()
+    assert isinstance(started, CifarNet)
+    for name, tensor in model.state_dict().items():
+        if not name.startswith("head."):
+            torch.testing.assert_close(started.state_dict()[name], tensor)
+    assert started(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    assert make_task(after).settings()["init"] != make_task(replace(after, init=None)).settings()["init"]
+    with pytest.raises(AkornError, match="holds another model"):
+        make_task(replace(after, model=replace(TINY, n=4))).build_model()
+    build(ResNetConfig(width=4, blocks=(1,))).save_pretrained(tmp_path / "resnet")
+    with pytest.raises(AkornError, match="holds another model"):
+        make_task(replace(after, init=tmp_path / "resnet")).build_model()
+    with pytest.raises(AkornError, match="no such folder"):
+        make_task(replace(after, init=tmp_path / "nothing")).settings()
+
+
+def test_impossible_recipes_are_refused() -> None:
+    for changed, words in (
+        (replace(cifar10_akorn_conv(), data=DataConfig(noise=-0.1)), r"data\.noise is -0\.1"),
+        (replace(cifar10_akorn_conv(), data=DataConfig(limit=0)), r"data\.limit is 0"),
+        (replace(cifar10_akorn_conv(), data=DataConfig(augment=AugmentConfig(scale=(0.9, 0.2)))), "scale is"),
+        (replace(cifar10_akorn_conv(), valid=ValidConfig(count=0)), r"valid\.count is 0"),
+        (replace(cifar10_akorn_conv(), model=AkornConfig(n=3)), "n=3"),
+    ):
+        with pytest.raises(AkornError, match=words):
+            make_task(changed)
