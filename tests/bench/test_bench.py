@@ -61,7 +61,7 @@ def test_peak_memory_is_counted() -> None:
 
 def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = Options(couplings=("dense",), batch=1, channels=(8,), grid=(2, 2), steps=(1, 3), repeats=1,
-                      json=True, device="cpu", record=tmp_path)  # fmt: skip
+                      json=True, device="cpu", record=tmp_path, size="tiny")  # fmt: skip
     assert run(options) == 0
     out = json.loads(capsys.readouterr().out)
     assert {(row["steps"], row["mode"], row["variant"]) for row in out["rows"]} == {
@@ -71,6 +71,8 @@ def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[
         for variant in variants
     }
     assert all(row["milliseconds"] > 0 and row["peak_mib"] > 0 for row in out["rows"])
+    assert all(row["matmul_share"] > 0 and row["bandwidth_share"] > 0 and row["error"] < 1e-5 for row in out["rows"])
+    assert all(value > 0 for value in out["ceilings"].values())
     (record,) = tmp_path.glob("bench-*.json")
     assert json.loads(record.read_text())["extra"]["rows"] == out["rows"]
 
@@ -78,6 +80,8 @@ def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"case": ("sudoku", "chess")}, "unknown case 'chess': the known ones are all, layers, update"),
+        ({"case": ()}, "--case needs at least one value"),
         ({"couplings": ("dense", "magnetic")}, "unknown coupling 'magnetic': the known ones are dense"),
         ({"channels": (10,)}, "10 channels cannot be grouped"),
         ({"steps": (0,)}, "--steps must be at least 1, got 0"),
@@ -99,4 +103,4 @@ def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[
 )
 def test_bad_input(options: dict, message: str) -> None:
     with pytest.raises(AkornError, match=message):
-        run(Options(**({"couplings": ("dense",), "repeats": 1, "device": "cpu"} | options)))
+        run(Options(**({"couplings": ("dense",), "repeats": 1, "device": "cpu", "size": "tiny"} | options)))

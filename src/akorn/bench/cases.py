@@ -1,15 +1,16 @@
-"""What is measured: layers of every coupling, and the same layer as a plain loop."""
+"""Layers of every coupling, and the same layer as a plain loop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.bench.work import Form, Inputs, Mode, Piece, step_traffic
 from akorn.errors import AkornError
 from akorn.nn import (
     AttentionCoupling,
@@ -111,3 +112,40 @@ def plain_loop(layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> list[T
         x = x / x.norm(dim=dim, keepdim=True)
         states.append(x)
     return states
+
+
+def layers(
+    couplings: Sequence[str],
+    sizes: Sequence[Size],
+    steps: Sequence[int],
+    n: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    compiled: bool,
+) -> Iterator[Piece]:
+    """Each coupling, size and number of steps, forward and in training: the plain loop, and the layer as it is."""
+    check_names(couplings)
+    modes: tuple[Mode, ...] = ("forward", "training")
+    for name in couplings:
+        for size in sizes:
+            layer, x, c = build(name, size, n, device, dtype)
+            for count in steps:
+                for mode in modes:
+                    forms = {"plain": Form(_plain), "layer": Form(_layer, kernels=True)}
+                    if mode == "training":
+                        forms["recompute"] = Form(_layer, kernels=True, recompute=True)
+                    if compiled:
+                        forms["compiled"] = Form(_layer, compiled=True)
+                    traffic = count * step_traffic(layer, x.numel(), dtype.itemsize, mode)
+                    yield Piece("layers", name, str(size), n, count, mode, layer, (x, c), forms, traffic)
+
+
+def _layer(net: nn.Module, inputs: Inputs, steps: int) -> Tensor:
+    out: Tensor = net(*inputs, steps)
+    return out
+
+
+def _plain(net: nn.Module, inputs: Inputs, steps: int) -> Tensor:
+    assert isinstance(net, KuramotoLayer)
+    x, c = inputs
+    return plain_loop(net, x, c, steps)[-1].reshape(x.shape)

@@ -27,8 +27,19 @@ class Measurement:
     """The most memory that it held at a time, beyond what was there before."""
 
 
-def measure(works: Mapping[str, Work], device: torch.device, repeats: int) -> dict[str, Measurement]:
-    """Each piece of work once to warm up, then all in turn `repeats` times, so that a busy moment hits them alike."""
+def measure(
+    works: Mapping[str, Work],
+    device: torch.device,
+    repeats: int,
+    *,
+    unrecorded: Mapping[str, Work] | None = None,
+    memory: bool = True,
+) -> dict[str, Measurement]:
+    """Each piece of work once to warm up, then all in turn `repeats` times, so that a busy moment hits them alike.
+
+    unrecorded: for work that is a recorded CUDA graph, the same as plain calls, whose memory can be counted.
+    memory: whether the memory is measured at all.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -36,7 +47,8 @@ def measure(works: Mapping[str, Work], device: torch.device, repeats: int) -> di
         for name, work in works.items():
             seconds[name].append(_seconds(work, device))
     peak = partial(_peak_on_gpu, device=device) if device.type == "cuda" else _peak_on_cpu
-    return {name: Measurement(median(seconds[name]), peak(work)) for name, work in works.items()}
+    counted = {**works, **(unrecorded or {})}
+    return {name: Measurement(median(seconds[name]), peak(counted[name]) if memory else 0) for name in works}
 
 
 def _seconds(work: Work, device: torch.device) -> float:

@@ -1,83 +1,106 @@
-"""`akorn bench`: every variant of a layer beside the plain loop, in one run."""
+"""`akorn bench`: every form of every piece of work beside the plain one, in one run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from akorn.bench.cases import Size, build, check_names, plain_loop
+from akorn.bench import nets, parts
+from akorn.bench.ceilings import Ceilings
+from akorn.bench.convolutions import convolutions
 from akorn.bench.measure import measure
-from akorn.nn import KuramotoLayer
+from akorn.bench.nets import Setup
+from akorn.bench.work import Piece, Precision, Runner
+from akorn.errors import AkornError
+
+CASES: dict[str, Callable[[Setup], Iterator[Piece]]] = {
+    "update": lambda s: parts.update(s.size, s.device, s.itemsize, s.compiled),
+    "attention": lambda s: parts.attention(s.size, s.device, s.itemsize, s.compiled),
+    "conv-step": lambda s: parts.conv_step(s.size, s.device, s.itemsize, s.compiled),
+    "convolution": lambda s: convolutions(s.size, s.device, s.itemsize, s.compiled),
+    "solve": lambda s: parts.solving(s.size, s.device, s.itemsize, s.compiled),
+    "sudoku": nets.sudoku,
+    "vote": nets.vote,
+    "shapes": nets.shapes,
+    "clevrtex": nets.clevrtex,
+    "cifar": nets.cifar,
+}
+"""What `--case` names, beside "layers" and "all"."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of the table."""
 
-    coupling: str
+    case: str
+    name: str
+    """What of the case: a coupling, a kernel, a training step."""
     size: str
     n: int
     steps: int
     mode: str
     """"forward", without gradients, or "training", forward and backward."""
     variant: str
-    """"plain": the written-out loop that keeps every state; "layer"; "recompute"; "compiled"."""
+    """The form: "plain" is eager torch without kernels (for layers, the written-out loop that keeps every state),
+    "compiled" a compiled step, "fused" with kernels, "graph" these as a CUDA graph; others say what they do."""
     milliseconds: float
     peak_mib: float
     speedup: float
-    """Against the plain loop of the same row."""
+    """Against the first variant of the same work."""
+    matmul_share: float | None
+    """Of the measured ceiling of products, from the operations of the plain form's products."""
+    bandwidth_share: float | None
+    """Of the measured ceiling of memory, from the bytes that must be moved at least."""
+    error: float
+    """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative."""
 
 
 def bench(
-    couplings: Sequence[str],
-    sizes: Sequence[Size],
-    steps: Sequence[int],
+    pieces: Iterable[Piece],
     *,
-    n: int = 4,
     device: torch.device,
-    dtype: torch.dtype = torch.float32,
-    compiled: bool = False,
+    precision: Precision = "float32",
+    ceilings: Ceilings | None = None,
     repeats: int = 5,
 ) -> Iterator[Row]:
-    """Measure each coupling, size and number of steps, forward alone and in training, variant by variant."""
-    check_names(couplings)
-    for name in couplings:
-        for size in sizes:
-            layer, x, c = build(name, size, n, device, dtype)
-            if compiled:
-                layer.compile_step()
-            for count in steps:
-                for mode in ("forward", "training"):
-                    works = {
-                        variant: partial(_work, layer, variant, x, c, count, mode)
-                        for variant in _variants(mode, compiled)
-                    }
-                    found = measure(works, device, repeats)
-                    base = found["plain"].seconds
-                    for variant, one in found.items():
-                        ms, mib = one.seconds * 1e3, one.peak_bytes / 2**20
-                        yield Row(name, str(size), n, count, mode, variant, ms, mib, base / one.seconds)
+    """Measure every piece of work, all its forms in turn."""
+    for piece in pieces:
+        runner = Runner(piece, device, precision)
+        errors = {name: error for name in piece.forms if (error := _attempt(runner, name)) is not None}
+        if not errors:
+            raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")
+        plain = {name: partial(runner.call, piece.forms[name]) for name in errors}
+        graphs = {name: runner.recorded(piece.forms[name]) for name in errors if piece.forms[name].graph}
+        found = measure({**plain, **graphs}, device, repeats, unrecorded=plain)
+        base = next(iter(found.values())).seconds
+        flops = runner.flops()
+        for name, one in found.items():
+            matmul = flops / one.seconds / ceilings.flops if ceilings is not None and flops else None
+            memory = (
+                piece.traffic / one.seconds / ceilings.bandwidth if ceilings is not None and piece.traffic else None
+            )
+            yield Row(
+                piece.case, piece.name, piece.size, piece.n, piece.steps, piece.mode, name,
+                one.seconds * 1e3 / piece.per, one.peak_bytes / 2**20, base / one.seconds, matmul, memory, errors[name],
+            )  # fmt: skip
 
 
-def _variants(mode: str, compiled: bool) -> list[str]:
-    names = ["plain", "layer"]
-    if mode == "training":
-        names.append("recompute")
-    return [*names, "compiled"] if compiled else names
-
-
-def _work(layer: KuramotoLayer, variant: str, x: Tensor, c: Tensor, steps: int, mode: str) -> None:
-    layer.recompute = variant == "recompute"
-    layer.use_compiled_step(variant == "compiled")
-    with torch.set_grad_enabled(mode == "training"):
-        last = plain_loop(layer, x, c, steps)[-1] if variant == "plain" else layer(x, c, steps)
-    if mode == "training":
-        last.square().mul(0.5).sum().add(last.sum()).backward()
-        layer.zero_grad(set_to_none=True)
+def _attempt(runner: Runner, name: str) -> float | None:
+    """The error of a form against float64, after one call at full size; None where there is no memory for it."""
+    form = runner.piece.forms[name]
+    try:
+        runner.call(form)
+        return runner.error(form)
+    except torch.OutOfMemoryError:
+        logging.getLogger(__name__).warning(
+            "%s %s, %s: not enough memory, left out", runner.piece.case, runner.piece.size, name
+        )
+        torch.cuda.empty_cache()
+        return None
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,15 +14,32 @@ from akorn.cli.common import CommonOptions, check_folder, pick_device, print_jso
 from akorn.errors import AkornError
 
 if TYPE_CHECKING:
-    from akorn.bench import Row
+    import torch
+
+    from akorn.bench import Ceilings, Row
+    from akorn.bench.work import Piece
 
 LARGEST_SEED = 2**63 - 1  # what torch takes
+CASES = ("layers", "update", "attention", "conv-step", "convolution", "solve", "sudoku", "vote", "shapes", "clevrtex",
+         "cifar")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Time and peak memory of Kuramoto layers, forward and in training, beside a plain loop that keeps all states."""
+    """Time, peak memory, shares of the machine's ceilings and error of Kuramoto steps, beside the plain version."""
 
+    case: tuple[str, ...] = ("layers",)
+    """What is measured: layers (of the couplings and sizes below); the parts of a step: update, attention, conv-step,
+    convolution (four ways to compute it), solve; whole work at the paper's sizes: sudoku, vote, shapes, clevrtex,
+    cifar; or all."""
+    size: Literal["full", "tiny"] = "full"
+    """Sizes of all cases but layers: the paper's, meant for a GPU, or some that any machine runs in seconds."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """How products are computed; bf16 is autocast."""
+    recompute: bool = False
+    """Training steps of whole networks recompute their states."""
+    compiled: bool = False
+    """Measure the compiled step too (the first call of each compiles for some seconds)."""
     couplings: tuple[str, ...] = ("dense", "sparse", "conv2d-5", "attention-gta")
     """Which couplings: dense, scalar, sparse, conv1d-9, conv2d-5, conv2d-9, attention, attention-gta, and with a
     symmetric J dense-symmetric, scalar-symmetric, conv2d-5-symmetric, attention-gta-symmetric."""
@@ -39,9 +57,7 @@ class Options(CommonOptions):
     steps: tuple[int, ...] = (1, 16)
     """Numbers of steps T; each is measured."""
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
-    """Precision of the state and the weights."""
-    compiled: bool = False
-    """Measure the compiled step too (the first call of each compiles for some seconds)."""
+    """Precision of the state and the weights of layers."""
     repeats: int = 5
     """Repeats of each measurement; the median counts."""
     record: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
@@ -55,41 +71,80 @@ def run(options: Options) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    from akorn.bench import Size, as_records, bench, default_channels
+    from akorn.bench import as_records, bench
 
     torch.manual_seed(options.seed)
     device = pick_device(options.device)
-    sizes = [
-        Size(options.batch, channels, options.grid) for channels in options.channels or default_channels(options.n)
-    ]
     started = time.monotonic()
     rows: list[Row] = []
     console = Console(stderr=True)
+    ceilings = _ceilings(options, device)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("measuring", total=None)
         try:
             for row in bench(
-                options.couplings, sizes, options.steps, n=options.n, device=device,
-                dtype=getattr(torch, options.dtype), compiled=options.compiled, repeats=options.repeats,
+                _pieces(options, device), device=device, precision=options.precision, ceilings=ceilings,
+                repeats=options.repeats,
             ):  # fmt: skip
                 rows.append(row)
-                progress.update(task, description=f"{row.coupling} {row.size} T={row.steps} {row.mode} {row.variant}")
+                progress.update(task, description=f"{row.case} {row.name} {row.size} T={row.steps} {row.mode}")
         except (ValueError, MemoryError) as error:
             raise AkornError(str(error) or "there is not enough memory for these sizes") from error
     if options.record is not None:
-        say(f"recorded in {_record(options, rows, str(device), time.monotonic() - started)}")
+        say(f"recorded in {_record(options, rows, ceilings, str(device), time.monotonic() - started)}")
     if options.json:
-        print_json({"device": str(device), "dtype": options.dtype, "rows": as_records(rows)})
+        found = {"device": str(device), "dtype": options.dtype, "precision": options.precision}
+        print_json({**found, "ceilings": asdict(ceilings), "rows": as_records(rows)})
     else:
+        say(f"ceilings: {ceilings}")
         _print_table(rows)
     return 0
 
 
+def _pieces(options: Options, device: torch.device) -> Iterator[Piece]:
+    """All that was asked for, made when its turn comes."""
+    import torch
+
+    from akorn.bench import CASES as MAKERS
+    from akorn.bench import Setup, Size, default_channels, layers
+
+    itemsize = 2 if options.precision == "bf16" else 4
+    setup = Setup(options.size, device, itemsize, options.compiled, options.recompute, options.precision)
+    for case in CASES if "all" in options.case else dict.fromkeys(options.case):
+        if case == "layers":
+            sizes = [
+                Size(options.batch, width, options.grid) for width in options.channels or default_channels(options.n)
+            ]
+            dtype = getattr(torch, options.dtype)
+            yield from layers(options.couplings, sizes, options.steps, options.n, device, dtype, options.compiled)
+        else:
+            yield from MAKERS[case](setup)
+
+
+def _ceilings(options: Options, device: torch.device) -> Ceilings:
+    import torch
+
+    from akorn.bench import measure_ceilings
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if options.precision == "float32" else "high")
+    try:
+        half = torch.bfloat16 if options.precision == "bf16" else torch.float32
+        layers_alone = set(options.case) == {"layers"} and options.precision != "bf16"
+        dtype = getattr(torch, options.dtype) if layers_alone else half
+        return measure_ceilings(device, dtype, tiny=options.size == "tiny", repeats=options.repeats)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def _check(options: Options) -> None:
     """AkornError for numbers that no layer can have, before torch is imported."""
-    for name in ("couplings", "channels", "steps"):
+    for name in ("case", "couplings", "channels", "steps"):
         if getattr(options, name) == ():
             raise AkornError(f"--{name} needs at least one value, got none")
+    for case in options.case:
+        if case not in (*CASES, "all"):
+            raise AkornError(f"unknown case {case!r}: the known ones are all, {', '.join(CASES)}")
     for name, least in (("batch", 1), ("repeats", 1), ("n", 2), ("channels", 1), ("grid", 1), ("steps", 1)):
         given = getattr(options, name)
         for value in given if isinstance(given, tuple) else () if given is None else (given,):
@@ -103,29 +158,39 @@ def _check(options: Options) -> None:
         check_folder(options.record / "record.json")
 
 
-def _record(options: Options, rows: list[Row], device: str, seconds: float) -> Path:
+def _record(options: Options, rows: list[Row], ceilings: Ceilings, device: str, seconds: float) -> Path:
     from akorn.bench import as_records
     from akorn.engine.ledger import write_record
 
     assert options.record is not None
     config = {key: value for key, value in asdict(options).items() if key not in ("record", "json", "device")}
-    metrics = {f"{r.coupling}/{r.size}/T{r.steps}/{r.mode}/{r.variant}/ms": r.milliseconds for r in rows}
+    metrics = {"ceiling/flops": ceilings.flops, "ceiling/bandwidth": ceilings.bandwidth}
+    for row in rows:
+        key = f"{row.case}/{row.name}/{row.size}/T{row.steps}/{row.mode}/{row.variant}".replace(" ", "-")
+        metrics |= {f"{key}/ms": row.milliseconds, f"{key}/mib": row.peak_mib}
+    name = "layers" if set(options.case) == {"layers"} else "kernels"
     return write_record(
-        "bench", "layers", metrics, config=config, seed=options.seed, data_fingerprint="none", wall_time=seconds,
+        "bench", name, metrics, config=config, seed=options.seed, data_fingerprint="none", wall_time=seconds,
         device=device, folder=options.record, extra={"rows": as_records(rows)},
     )  # fmt: skip
 
 
 def _print_table(rows: list[Row]) -> None:
+    """A line for each piece of work, and below it one for each of its forms."""
+    from itertools import groupby
+
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("coupling", "size", "T", "mode", "variant"):
-        table.add_column(heading)
-    for heading in ("ms", "peak MiB", "× plain"):
-        table.add_column(heading, justify="right")
-    for r in rows:
-        table.add_row(r.coupling, r.size, str(r.steps), r.mode, r.variant, f"{r.milliseconds:.2f}",
-                      f"{r.peak_mib:.1f}", f"{r.speedup:.2f}")  # fmt: skip
-    Console().print(table)
+    console = Console(highlight=False)
+    for (case, name, size, steps, mode), group in groupby(rows, lambda r: (r.case, r.name, r.size, r.steps, r.mode)):
+        console.print(f"[bold]{case}[/]: {name}, {size}, T = {steps}, {mode}")
+        table = Table(box=None, header_style="dim")
+        table.add_column("", min_width=16)
+        for heading in ("ms", "peak MiB", "×", "% products", "% memory", "error"):
+            table.add_column(heading, justify="right", min_width=8, no_wrap=True)
+        for r in group:
+            shares = ["–" if share is None else f"{100 * share:.0f}" for share in (r.matmul_share, r.bandwidth_share)]
+            numbers = (f"{r.milliseconds:.2f}", f"{r.peak_mib:.1f}", f"{r.speedup:.2f}", *shares, f"{r.error:.1e}")
+            table.add_row(r.variant, *numbers)
+        console.print(table)

@@ -38,6 +38,9 @@ class Options(CommonOptions):
     probabilities, or the first start's. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
     """The energy of Eq. 3, or the published code's without the ½."""
+    early_exit: float | None = None
+    """Let a sample leave before T once its digits stay and its energy changes by at most this share between blocks of
+    steps, such as 0.01; by default all run to the end."""
     chunk: int | None = None
     """Samples that run at once; by default what suits the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
@@ -79,7 +82,7 @@ def run(options: Options) -> int:
         found = evaluate(
             model, puzzles, solutions, steps=options.steps, votes=options.votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
-            samples=options.plots is not None, progress=True,
+            early_exit=options.early_exit, samples=options.plots is not None, progress=True,
         )  # fmt: skip
     except AkornError:
         raise
@@ -107,10 +110,12 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     config = {
         "model": Path(options.model).name if origin is None else origin["recipe"],
         "steps": found.steps, "votes": found.votes, "vote": found.vote, "energy": options.energy,
-        "precision": options.precision, "boards": len(found.answers), "start_seed": options.seed,
+        "precision": options.precision, "early_exit": options.early_exit,
+        "boards": len(found.answers), "start_seed": options.seed,
         "data": options.data.stem if options.data is not None else "generated",
     }  # fmt: skip
-    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, **found.accuracies}
+    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, "mean_steps": found.mean_steps}
+    metrics |= found.accuracies
     if found.samples is not None and found.energy is not None and not math.isnan(found.samples.auroc()):
         metrics["auroc"] = found.samples.auroc()
     return write_record(

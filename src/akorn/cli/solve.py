@@ -35,6 +35,9 @@ class Options(CommonOptions):
     """Random starts K of each board; the answer of lowest energy wins."""
     prefer_valid: bool = False
     """Let a valid answer win over an invalid one of lower energy."""
+    early_exit: float | None = None
+    """Starts whose digits stay the same and whose energy changes by less than this, relative, from one block of 8
+    steps to the next stop before all T steps; 0.01 saves most of the work. By default none stop."""
     watch: bool = False
     """Show the digits settling step by step."""
     gif: Path | None = None
@@ -47,6 +50,8 @@ def run(options: Options) -> int:
     for name in ("steps", "votes"):
         if getattr(options, name) < 1:
             raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    if options.early_exit is not None and not 0 < options.early_exit < 1:
+        raise AkornError(f"--early-exit must be between 0 and 1, such as 0.01, got {options.early_exit}")
     if options.gif is not None:
         check_writable(options.gif)
         if options.gif.suffix.lower() != ".gif":
@@ -56,7 +61,7 @@ def run(options: Options) -> int:
     from akorn.sudoku.solver import Solver
 
     solver = Solver.from_pretrained(options.model, options.device)
-    tally = _Tally()
+    tally = _Tally(options.steps if options.early_exit is not None else None)
     for batch in _batches(first, lines):
         _solve(solver, batch, options, tally)
     tally.tell()
@@ -104,7 +109,7 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
         answers = iter(
             solver.solve(
                 puzzles, options.steps, options.votes, options.seed,
-                prefer_valid=options.prefer_valid, progress=progress,
+                prefer_valid=options.prefer_valid, early_exit=options.early_exit, progress=progress,
             )
         )  # fmt: skip
     for line in batch:
@@ -201,12 +206,14 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 class _Tally:
     """What is said at the end, where the file knew the truth or something went wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int | None = None) -> None:
         self.unreadable = self.known = self.correct = self.answered = self.valid = 0
+        self.steps, self.used = steps, 0.0  # T where starts may stop earlier, and what all took
 
     def add(self, line: BoardLine, answer: Answer) -> None:
         self.answered += 1
         self.valid += answer.valid
+        self.used += answer.mean_steps
         if line.solution is not None:
             self.known += 1
             self.correct += _correct(line, answer)
@@ -216,6 +223,8 @@ class _Tally:
             say(f"valid: {self.valid} of {self.answered} boards")
         if self.known:
             say(f"board accuracy: {100 * self.correct / self.known:.2f} % ({self.correct} of {self.known})")
+        if self.steps is not None and self.answered:
+            say(f"early exit: {self.used / self.answered:.1f} of {self.steps} steps on average")
         if self.unreadable:
             say(f"akorn: {self.unreadable} boards could not be read")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from akorn.nn.kuramoto import KuramotoLayer, Stimulus
 
@@ -74,6 +74,11 @@ def usable(x: Tensor) -> bool:
     return _has_triton
 
 
+def hooked(module: nn.Module) -> bool:
+    """Whether someone listens to a part of the module: hooks run in the plain loop alone."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
 def solve_steps(
     layer: KuramotoLayer,
     x: Tensor,
@@ -108,13 +113,14 @@ def solve_steps(
         raise ValueError(f'energy must be "eq3", "published" or None, got {energy!r}')
     if dtype not in (None, torch.float32, torch.bfloat16, torch.float16):
         raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
-    if _enabled and x.is_cuda and not torch.is_grad_enabled() and available():
+    fast = _enabled and not torch.is_grad_enabled() and not hooked(layer)
+    if fast and x.is_cuda and available():
         from akorn.kernels import solve
 
         if not torch.cuda.is_current_stream_capturing() and solve.why_not(layer, x, c) is None:
             assert isinstance(c, torch.Tensor)
             return solve.fused_steps(layer, x, c, steps, energy, dtype or torch.bfloat16)
-    if _enabled and x.device.type == "cpu" and not torch.is_grad_enabled() and dtype in (None, torch.float32):
+    if fast and x.device.type == "cpu" and dtype in (None, torch.float32):
         from akorn.kernels import cpu
 
         if cpu.why_not(layer, x, c) is None:

@@ -84,6 +84,8 @@ class Evaluation:
     steps: int
     votes: int
     seconds: float
+    mean_steps: float
+    """What the starts took on average: less than `steps` with early exit alone."""
 
     def as_json(self) -> dict[str, Any]:
         """The scores as JSON values."""
@@ -96,6 +98,7 @@ class Evaluation:
             "steps": self.steps,
             "votes": self.votes,
             "seconds": self.seconds,
+            "mean_steps": self.mean_steps,
         }
 
 
@@ -112,12 +115,14 @@ def evaluate(
     precision: Precision = "auto",
     energy: EnergyName = "paper",
     samples: bool = False,
+    early_exit: float | None = None,
     compile: bool | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
-    vote: by default "sum", or "average" for a model without energies. compile: by default on CUDA where it pays off.
+    vote: by default "sum", or "average" for a model without energies. early_exit: let samples that have settled stop,
+    see `VoteConfig`; None for T steps each. compile: by default on CUDA where it pays off.
     Several processes (accelerate launch) share the work and all return the same.
     """
     puzzle, truth = _boards(puzzles), _boards(solutions)
@@ -129,7 +134,7 @@ def evaluate(
         raise ValueError(f"vote is {vote!r}, expected one of {', '.join(get_args(VoteName))}")
     if vote in ("sum", "last") and not model.has_energy:
         raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use majority or average")
-    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples)
+    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples, early_exit=early_exit)
     if compile is None:
         compile = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
     if compile and not model.compiled:
@@ -161,6 +166,7 @@ def evaluate(
         steps,
         votes,
         time.monotonic() - began,
+        float(tally.used.sum()) / (len(puzzle) * votes),
     )
 
 

@@ -60,6 +60,26 @@ class SudokuModel(SudokuNet):
         each_step: bool = False,
     ) -> Result:
         """See `SudokuNet.evolve`."""
+        x, c, steps = self.begin(puzzle, steps, generator=generator, x0=x0)
+        last = cast(akn.KuramotoBlock, self.blocks[-1])
+        if may_fuse(x) and not each_step:
+            x, energies = kernels.solve_steps(last.layer, x, c, steps, ENERGY_NAMES[energy])
+            return Result(self.answer(last.readout(x)), energies, None)
+        evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step)
+        each = None
+        if evolution.trajectory is not None:
+            each = torch.stack([self.answer(last.readout(state)) for state in evolution.trajectory[1:]])
+        return Result(self.answer(c), evolution.energies, each)
+
+    def begin(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        x0: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, int]:
+        """Where the last block begins: its first state and its stimulus, [B, 81, C] each, and T."""
         c, steps = self._embed(puzzle, steps)  # [B, 81, C]
         c = c if self.place is None else self.place(c)
         given = puzzle > 0
@@ -67,18 +87,11 @@ class SudokuModel(SudokuNet):
             x = self.start(c, generator, given)
         else:
             x = torch.where(given[..., None], self.start.inside(c), self.start.inside(x0.to(c.dtype)))
-        *first, last = cast("list[akn.KuramotoBlock]", list(self.blocks))
+        *first, _ = cast("list[akn.KuramotoBlock]", list(self.blocks))
         for block, norm in zip(first, self.norms, strict=True):
             x, c = block(x, c, steps)
             c = norm(c)
-        if _may_fuse(x) and not each_step:
-            x, energies = kernels.solve_steps(last.layer, x, c, steps, _ENERGY_NAMES[energy])
-            return Result(self.answer(last.readout(x)), energies, None)
-        evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step)
-        each = None
-        if evolution.trajectory is not None:
-            each = torch.stack([self.answer(last.readout(state)) for state in evolution.trajectory[1:]])
-        return Result(self.answer(c), evolution.energies, each)
+        return x, c, steps
 
     def compile_step(self, **options: object) -> None:
         """Compile one Kuramoto step of each block."""
@@ -96,15 +109,18 @@ def build(config: ModelConfig) -> SudokuNet:
     return EnergyTransformerSudoku(config)
 
 
-_ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = {
+ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = {
     osc.energy: "eq3",
     osc.published_energy: "published",
     None: None,
 }
+"""Energies as `akorn.kernels.solve_steps` calls them."""
 
 
-def _may_fuse(x: Tensor) -> bool:
-    """Fused kernels are for solving, in bfloat16 as autocast asks."""
+def may_fuse(x: Tensor) -> bool:
+    """Fused kernels are for solving: on GPUs in bfloat16 as autocast asks, on CPUs in float32."""
+    if x.device.type == "cpu":
+        return not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
     bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
     return x.is_cuda and bfloat16 and not torch.is_grad_enabled()
 

@@ -41,6 +41,8 @@ class Answer:
     start: int
     """The number of the start that won, from 0."""
     seed: int
+    mean_steps: float
+    """What the starts took on average: less than `steps` with early exit alone."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Solver:
         seed: int = ...,
         *,
         prefer_valid: bool = ...,
+        early_exit: float | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> Answer: ...
 
@@ -96,6 +99,7 @@ class Solver:
         seed: int = ...,
         *,
         prefer_valid: bool = ...,
+        early_exit: float | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> list[Answer]: ...
 
@@ -107,22 +111,26 @@ class Solver:
         seed: int = 0,
         *,
         prefer_valid: bool = False,
+        early_exit: float | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Answer | list[Answer]:
         """Solve one puzzle or several, each from `votes` random starts; the answer of lowest energy wins.
 
         With `prefer_valid` a valid board wins over an invalid one of lower energy: the rules of Sudoku are then used
-        to check answers, though not to find them. The same puzzle gets the same starts wherever it stands.
+        to check answers, though not to find them. With `early_exit`, such as 0.01, starts whose digits stay the same
+        and whose energy changes by less, relative, from one block of 8 steps to the next stop before `steps` steps.
+        The same puzzle gets the same starts wherever it stands.
         """
         single = isinstance(puzzles, str) or (isinstance(puzzles, np.ndarray) and _is_one(puzzles))
         boards = [_parse(puzzles)] if single else [_parse(p, i) for i, p in enumerate(puzzles, 1)]
         if not boards:
             return []
         digits = np.stack(boards)
-        config = VoteConfig(steps, votes, seed, precision=self.precision, squares=False)
+        config = VoteConfig(steps, votes, seed, precision=self.precision, squares=False, early_exit=early_exit)
         tally = voting.run(self.model, torch.from_numpy(digits), config, progress=progress)
         chosen = tally.best["sum" if self.model.has_energy else "first"]
         values, starts, answers = chosen.value.cpu(), chosen.start.cpu(), chosen.answer.cpu()
+        used = (tally.used.cpu() / votes).tolist()
         if prefer_valid and "sum-valid" in tally.best:
             among = tally.best["sum-valid"]
             found = among.value.cpu().isfinite()
@@ -140,9 +148,10 @@ class Solver:
                 votes,
                 start,
                 seed,
+                mean_steps,
             )
-            for puzzle, answer, value, start in zip(
-                boards, answers.numpy(), values.tolist(), starts.tolist(), strict=True
+            for puzzle, answer, value, start, mean_steps in zip(
+                boards, answers.numpy(), values.tolist(), starts.tolist(), used, strict=True
             )
         ]
         return solved[0] if single else solved

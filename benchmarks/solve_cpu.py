@@ -1,0 +1,107 @@
+"""Solving on a CPU: the shipped Sudoku model beside its matrix products alone and the plain eager loop.
+
+    OMP_NUM_THREADS=2 python benchmarks/solve_cpu.py [--record results]
+
+8 starts of one board through T = 128, float32, energies included. "products" are the four of a step, with arrays that
+are there already: W^QKV x, QKᵀ, AV and W^O o; "packed" are the same with weights that oneDNN has packed; "plain" is
+the layer's own loop; "solve" is `kernels.solve_steps`.
+All take turns, medians count. The error is against float64 after 8 steps, before small differences have grown.
+"""
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from akorn import kernels
+from akorn import oscillators as osc
+from akorn.engine import write_record
+from akorn.kernels import cpu
+from akorn.nn import KuramotoLayer
+from akorn.sudoku.board import parse_board
+from akorn.sudoku.examples import EXAMPLES
+from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.noise import board_keys, start_noise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--model", default="sudoku")
+    parser.add_argument("--starts", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=7)
+    words = parser.parse_args()
+    began = time.monotonic()
+    torch.set_grad_enabled(False)
+    model = SudokuNet.from_pretrained(words.model)
+    layer = model.blocks[-1].layer
+    puzzle = torch.from_numpy(parse_board(EXAMPLES["hard"]))[None].expand(words.starts, -1)
+    numbers = torch.arange(words.starts)
+    x = start_noise(board_keys(puzzle), numbers, 0, (81, model.config.channels))
+    c = model.embedding(puzzle.long())
+    why = cpu.why_not(layer, x, c)
+    if why is not None or not kernels.enabled():
+        raise SystemExit(f"the quick path does not apply here: {why or 'AKORN_KERNELS=0'}")
+
+    works = {
+        "products": products(layer, x, words.steps, packed=False),
+        "packed": products(layer, x, words.steps, packed=True),
+        "plain": lambda: layer.evolve(x, c, words.steps, energy=osc.energy),
+        "solve": lambda: kernels.solve_steps(layer, x, c, words.steps),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(words.repeats):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - start)
+    found = {f"{name}_seconds": statistics.median(times) for name, times in seconds.items()}
+    found["solve_against_products"] = found["solve_seconds"] / found["products_seconds"]
+    found["solve_against_packed"] = found["solve_seconds"] / found["packed_seconds"]
+    found["plain_against_solve"] = found["plain_seconds"] / found["solve_seconds"]
+    exact = copy.deepcopy(layer).double()(x.double(), c.double(), 8)
+    found["error"] = float((kernels.solve_steps(layer, x, c, 8)[0] - exact).abs().max())
+    found["plain_error"] = float((layer(x, c, 8) - exact).abs().max())
+    threads = torch.get_num_threads()
+    print(f"{words.starts} starts, T = {words.steps}, {threads} threads, torch {torch.__version__}")
+    for name, value in found.items():
+        print(f"{name:24s} {value:.3g}")
+    if words.record is not None:
+        config = {"model": words.model, "starts": words.starts, "steps": words.steps, "threads": threads}
+        path = write_record(
+            "bench", "sudoku-solving-cpu", found, config=config, seed=0, data_fingerprint="none",
+            wall_time=time.monotonic() - began, device="cpu", folder=words.record, extra={"seconds": seconds},
+        )  # fmt: skip
+        print(f"recorded in {path}")
+
+
+def products(layer: KuramotoLayer, x: torch.Tensor, steps: int, packed: bool) -> Callable[[], None]:
+    """The matrix products of all steps, and nothing else."""
+    maps, heads = layer.coupling.maps, layer.coupling.heads
+    batch, tokens, channels = x.shape
+    rows = x.reshape(-1, channels)
+    qkv, jx = rows.new_empty(len(rows), 3 * channels), torch.empty_like(rows)
+    q, k, v = (torch.randn(batch * heads, tokens, channels // heads) for _ in range(3))
+    scores, heard = torch.empty(batch * heads, tokens, tokens), torch.empty_like(q)
+
+    first, last = (cpu._Product(linear.weight, None) for linear in (maps.qkv, maps.output))
+
+    def work() -> None:
+        for _ in range(steps):
+            first(rows) if packed else torch.mm(rows, maps.qkv.weight.T, out=qkv)
+            torch.bmm(q, k.mT, out=scores)
+            torch.bmm(scores, v, out=heard)
+            last(rows) if packed else torch.mm(rows, maps.output.weight.T, out=jx)
+
+    return work
+
+
+if __name__ == "__main__":
+    main()

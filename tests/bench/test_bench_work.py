@@ -1,0 +1,190 @@
+"""Every case runs tiny on a CPU, in every form; shares, errors and counts mean what they say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from akorn import kernels
+from akorn.bench import CASES, Ceilings, Setup, bench, measure_ceilings, nets, parts
+from akorn.bench.convolutions import WAYS, _fast
+from akorn.bench.measure import measure
+from akorn.bench.work import Form, Runner, step_traffic, usual_forms
+from akorn.cli.bench import CASES as NAMES
+from akorn.cli.bench import Options, run
+from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer
+
+CPU = torch.device("cpu")
+TINY = Setup("tiny", CPU, 4, compiled=False, recompute=False, precision="float32")
+CEILINGS = Ceilings(1e9, 1e9)
+
+
+def pieces(case, setup=TINY):
+    torch.manual_seed(0)
+    return list(CASES[case](setup))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_runs_tiny(case):
+    was = kernels.enabled()
+    rows = list(bench(pieces(case), device=CPU, ceilings=CEILINGS, repeats=1))
+    assert kernels.enabled() == was
+    assert {row.case for row in rows} == {case}
+    for row in rows:
+        assert row.milliseconds > 0
+        assert row.peak_mib > 0
+        assert 0 <= row.error < 1e-4  # float32's rounding; NaN fails
+        assert row.bandwidth_share > 0
+        assert (row.matmul_share is None) == (case == "update")
+    firsts = [row for row in rows if row.variant == rows[0].variant]
+    assert all(row.speedup == 1.0 for row in firsts)
+
+
+def test_the_command_knows_the_cases():
+    assert ("layers", *CASES) == NAMES
+
+
+@pytest.mark.parametrize("case", ["sudoku", "shapes", "cifar"])
+def test_recomputation_and_half_precision(case):
+    setup = replace(TINY, recompute=True, precision="bf16")
+    (piece,) = pieces(case, setup)
+    assert all(form.recompute for form in piece.forms.values())
+    runner = Runner(piece, CPU, "bf16")
+    error = runner.error(piece.forms["plain"])
+    assert 1e-4 < error < 1  # bfloat16 was at work, and was not far off
+    assert not any(layer.recompute for layer in runner.layers)
+
+
+def test_errors_are_seen():
+    """A form that computes something else is told."""
+    (piece,) = pieces("solve")
+    wrong = Form(lambda net, inputs, steps: 1.1 * piece.forms["plain"].forward(net, inputs, steps))
+    runner = Runner(piece, CPU, "float32")
+    assert runner.error(wrong) == pytest.approx(0.1, rel=0.01)
+    training = pieces("attention")[1]
+    assert training.mode == "training"
+    wrong = Form(lambda net, inputs, steps: 1.1 * training.forms["plain"].forward(net, inputs, steps))
+    assert Runner(training, CPU, "float32").error(wrong) > 0.05
+
+
+def test_operations_are_counted():
+    """T steps of attention: 8BLC² for the four maps and 4BL²C for the two products of a step."""
+    (piece,) = pieces("solve")
+    batch, tokens, channels = piece.inputs[0].shape
+    expected = piece.steps * (8 * batch * tokens * channels**2 + 4 * batch * tokens**2 * channels)
+    assert Runner(piece, CPU, "float32").flops() == expected
+    forward, training = pieces("convolution")
+    batch, channels, side, _ = forward.inputs[0].shape
+    products = 2 * batch * side**2 * channels**2 * 9
+    assert Runner(forward, CPU, "float32").flops() == products
+    assert Runner(training, CPU, "float32").flops() == 3 * products
+
+
+def test_bytes_are_counted():
+    attention = KuramotoLayer(8, 2, AttentionCoupling(8, 2))
+    weights = sum(parameter.numel() for parameter in attention.parameters())
+    assert step_traffic(attention, 1000, 4, "forward") == 4 * (12 * 1000 + weights)
+    convolution = KuramotoLayer(8, 2, ConvCoupling(8, 3))
+    assert step_traffic(convolution, 1000, 2, "training") == 3 * 2 * (6 * 1000 + 8 * 8 * 9)
+
+
+def test_shares():
+    (piece,) = pieces("solve")
+    row = next(bench([piece], device=CPU, ceilings=CEILINGS, repeats=1))
+    seconds = row.milliseconds / 1e3
+    assert row.matmul_share == pytest.approx(Runner(piece, CPU, "float32").flops() / seconds / 1e9)
+    assert row.bandwidth_share == pytest.approx(piece.traffic / seconds / 1e9)
+
+
+def test_the_vote_is_timed_by_the_board():
+    (piece,) = pieces("vote")
+    assert piece.per == 2
+    calls = []
+    piece = replace(piece, whole=lambda form: calls.append(form), per=1000)
+    row = next(bench([piece], device=CPU, repeats=2))
+    assert calls
+    assert row.milliseconds < 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("kernel", "shape"), [(5, (2, 3, 6, 7)), (9, (1, 4, 5, 4)), (3, (2, 2, 8, 8))])
+def test_convolutions_are_the_couplings(way, kernel, shape):
+    coupling = ConvCoupling(shape[1], kernel).double()
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(WAYS[way](x, coupling.weight), coupling(x))
+    got, want = (torch.autograd.grad(f.square().sum(), x)[0] for f in (WAYS[way](x, coupling.weight), coupling(x)))
+    torch.testing.assert_close(got, want)
+
+
+def test_fast_lengths():
+    assert [_fast(length) for length in (1, 7, 11, 40, 22)] == [2, 8, 12, 40, 24]
+
+
+def test_the_contrastive_loss_prefers_pairs():
+    features = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    paired = torch.cat((features, features))
+    assert nets.nt_xent(paired, ()) < nets.nt_xent(paired.roll(1, 0) + torch.randn(12, 5), ())
+    two = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    unit = F.normalize(two, dim=-1)
+    scores = (unit @ unit.T / 0.1).exp()
+    by_hand = [-torch.log(scores[i, (i + 2) % 4] / (scores[i].sum() - scores[i, i])) for i in range(4)]
+    torch.testing.assert_close(nets.nt_xent(two, ()), torch.stack(by_hand).mean())
+
+
+def test_forms():
+    def forward(net, inputs, steps):
+        return inputs[0]
+
+    cuda = torch.device("cuda")
+    assert list(usual_forms(forward, CPU, "training", compiled=False, recompute=False)) == ["plain"]
+    assert list(usual_forms(forward, CPU, "forward", compiled=True, recompute=False, solving=True)) == [
+        "plain", "compiled", "fused",
+    ]  # fmt: skip
+    forms = usual_forms(forward, cuda, "training", compiled=True, recompute=True)
+    assert list(forms) == ["plain", "compiled", "fused", "graph"]
+    assert all(form.recompute for form in forms.values())
+    assert [form.kernels for form in forms.values()] == [False, False, True, True]
+
+
+def test_the_update_sends_gradients_to_all_it_reads():
+    piece = pieces("update")[1]
+    assert piece.mode == "training"
+    x, jx, c = (part.detach().clone().requires_grad_() for part in piece.inputs)
+    piece.forms["plain"].forward(piece.net, (x, jx, c), 1).square().sum().add(0).backward()
+    assert all(part.grad is not None for part in (x, jx, c))
+
+
+def test_ceilings():
+    found = measure_ceilings(CPU, torch.float32, tiny=True, repeats=1)
+    assert found.flops > 1e6
+    assert found.bandwidth > 1e6
+    assert "TFLOP/s" in str(found)
+
+
+def test_memory_of_recorded_work_is_counted_without_the_recording():
+    found = measure({"work": lambda: None}, CPU, 1, unrecorded={"work": lambda: torch.zeros(1000)})
+    assert found["work"].peak_bytes >= 4000
+    assert measure({"work": lambda: torch.zeros(1000)}, CPU, 1, memory=False)["work"].peak_bytes == 0
+
+
+def test_several_cases_and_their_record(tmp_path, capsys):
+    options = Options(case=("update", "layers", "update"), size="tiny", couplings=("dense",), batch=1, channels=(8,),
+                      grid=(2, 2), steps=(1,), repeats=1, json=True, device="cpu", record=tmp_path)  # fmt: skip
+    assert run(options) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [row["case"] for row in out["rows"]] == ["update", "update", *["layers"] * 5]
+    (record,) = tmp_path.glob("bench-kernels-*.json")
+    metrics = json.loads(record.read_text())["metrics"]
+    assert metrics["update/N=4/2×9×32/T1/forward/plain/ms"] > 0
+    assert metrics["ceiling/bandwidth"] == out["ceilings"]["bandwidth"]
+
+
+def test_the_table(capsys):
+    assert run(Options(case=("attention",), size="tiny", repeats=1, device="cpu")) == 0
+    printed = capsys.readouterr()
+    assert "attention: 2 heads, 2×9×32, T = 1, training" in printed.out
+    assert printed.out.count("% memory") == 2
+    assert "ceilings: " in printed.err
+    assert len(parts.PICTURES["full"]) == 3
