@@ -285,8 +285,8 @@ class _Block:
         torch.sum(self.along.view(self.batch, -1), 1, out=energies)
         energies.mul_(-self.pair_weight / self.weights.gamma)
         if self.pair_weight != 1.0:
-            _dot(list(self.c.unbind(1)), self.planes, self.length)
-            energies.sub_(self.length.view(self.batch, -1).sum(1), alpha=(1 - self.pair_weight) / self.weights.gamma)
+            torch.mul(self.flat_x, self.flat_c, out=self.o)  # whose values are no longer needed
+            energies.sub_(self.o.view(self.batch, -1).sum(1), alpha=(1 - self.pair_weight) / self.weights.gamma)
 
 
 def _dot(a: list[Tensor], b: list[Tensor], out: Tensor) -> None:
