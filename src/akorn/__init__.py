@@ -11,21 +11,48 @@ from typing import TYPE_CHECKING, Any
 from akorn._version import __version__
 
 if TYPE_CHECKING:
-    from akorn import baselines, engine, kernels, nn, oscillators, simulate, sudoku, theory
+    from akorn import (
+        augment,
+        baselines,
+        engine,
+        kernels,
+        nn,
+        objects,
+        oscillators,
+        robustness,
+        simulate,
+        sudoku,
+        theory,
+    )
     from akorn.models import create_model, list_models
 
-_MODULES = ("baselines", "engine", "kernels", "nn", "oscillators", "simulate", "sudoku", "theory")
+_MODULES = (
+    "augment",
+    "baselines",
+    "engine",
+    "kernels",
+    "nn",
+    "objects",
+    "oscillators",
+    "robustness",
+    "simulate",
+    "sudoku",
+    "theory",
+)
 _NAMES = {"create_model": "models", "list_models": "models"}
 
 __all__ = [
     "__version__",
+    "augment",
     "baselines",
     "create_model",
     "engine",
     "kernels",
     "list_models",
     "nn",
+    "objects",
     "oscillators",
+    "robustness",
     "simulate",
     "sudoku",
     "theory",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
     from akorn.engine.tables import Table
 
-ROOMS = ("sudoku",)
+ROOMS = ("sudoku", "objects", "robustness")
 
 WEIGHTS = Path(__file__).parent / "weights"
 CONFIG = "config.json"

@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 # command → (module, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
     "solve": ("akorn.cli.solve", "solve Sudoku puzzles, and watch them being solved"),
+    "segment": ("akorn.cli.segment", "find the objects in pictures"),
+    "classify": ("akorn.cli.classify", "say what is on pictures, and how sure that is"),
     "simulate": ("akorn.cli.simulate", "watch oscillators synchronise, with nothing learned"),
     "train": ("akorn.cli.train", "train a model by a recipe"),
     "eval": ("akorn.cli.eval", "score a model"),

@@ -22,6 +22,7 @@ class Options(CommonOptions):
 
 def run(options: Options) -> int:
     """Render, and write the page whole."""
+    from akorn.bench.tables import TABLES as speed
     from akorn.engine import read_records, render
     from akorn.rooms import tables
 
@@ -31,7 +32,7 @@ def run(options: Options) -> int:
     if options.json:
         print_json(records)
         return 0
-    text = render(records, tables())
+    text = render(records, [*tables(), *speed])
     if str(options.out) == "-":
         print(text, end="")
         return 0

@@ -41,6 +41,8 @@ class Table:
     rows: tuple[Row, ...]
     note: str = ""
     digits: int = 1
+    beside: str = "paper"
+    """Whose figures stand beside ours."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -77,7 +79,7 @@ def summary(values: Sequence[float], digits: int = 1) -> str:
 
 
 def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
-    """Return RESULTS.md: every table, then every record that none of them shows."""
+    """Return RESULTS.md: every table that has a figure, the names of the others, then the records that none shows."""
     lines = [
         "# Results",
         "",
@@ -87,8 +89,11 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
         " of several records of one seed the newest counts, the others are listed at the end. – means no figure.",
     ]
     shown: set[int] = set()
+    empty = [table for table in tables if not any(chosen(records, cell) for row in table.rows for cell in row.cells)]
     for table in tables:
-        headings = [text for heading in table.headings for text in (heading, "paper")]
+        if table in empty:
+            continue
+        headings = [text for heading in table.headings for text in (heading, table.beside)]
         lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else [])]
         body = []
         for row in table.rows:
@@ -99,6 +104,8 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
                 texts += [summary([r["metrics"][cell.metric] for r in behind], table.digits), cell.paper]
             body.append(texts)
         lines += _markdown(["", *headings], body)
+    if empty:
+        lines += ["", "## Not measured yet", "", *(f"- {table.title} ({len(table.rows)} rows)" for table in empty)]
     others = [record for record in records if id(record) not in shown]
     if others:
         lines += ["", "## Records in no table", ""]

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from akorn.devices import pick_device
 from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
+from akorn.pictures import flatten, open_picture
 from akorn.robustness.config import CLASSES
 from akorn.robustness.evaluate import as_float, probabilities
 from akorn.robustness.net import CifarNet
 
 SIDE = 32
-MOST_PIXELS = 64_000_000
-"""Larger pictures are refused before they are decoded."""
 
 
 @dataclass(frozen=True)
@@ -103,26 +102,13 @@ def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
 
     A picture that is not square is cut to its middle first.
     """
-    try:
-        with Image.open(path) as file:
-            if file.width * file.height > MOST_PIXELS:
-                raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
-            file.load()
-            picture: Image.Image = file.copy()
-    except AkornError:
-        raise
-    except FileNotFoundError:
-        raise AkornError(f"{path}: there is no such file") from None
-    except UnidentifiedImageError:
-        raise AkornError(f"{path}: not a picture that can be read, expected PNG, JPEG or the like") from None
-    except Exception as error:  # damaged files fail in Pillow and its codecs, each in its own way
-        raise AkornError(f"{path}: cannot be read as a picture ({error})") from None
+    picture = open_picture(path)
     changes = []
     if picture.mode != "RGB":
         if not resize:
             raise AkornError(f"{path}: its mode is {picture.mode}, expected RGB (--no-resize was asked for)")
         changes.append(f"converted from {picture.mode} to RGB")
-        picture = _flattened(picture)
+        picture = flatten(picture).convert("RGB")
     if picture.size != (SIDE, SIDE):
         if not resize:
             size = f"{picture.width} × {picture.height}"
@@ -134,14 +120,6 @@ def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
         picture = picture.resize((SIDE, SIDE), Image.Resampling.BICUBIC, box=box)
     pixels = torch.from_numpy(np.array(picture, dtype=np.uint8)).permute(2, 0, 1).contiguous()
     return Picture(pixels, tuple(changes))
-
-
-def _flattened(picture: Image.Image) -> Image.Image:
-    """The picture in three colours, with what is transparent on white."""
-    if picture.has_transparency_data:
-        below = Image.new("RGBA", picture.size, "white")
-        return Image.alpha_composite(below, picture.convert("RGBA")).convert("RGB")
-    return picture.convert("RGB")
 
 
 def _resizing(picture: Image.Image) -> str:

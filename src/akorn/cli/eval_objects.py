@@ -1,0 +1,206 @@
+"""`akorn eval` for object discovery: FG-ARI and MBO of a model's clusters; frozen networks by the same protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.errors import AkornError
+from akorn.files import make_folder
+
+if TYPE_CHECKING:
+    from akorn.objects.data.pictures import PictureSet
+    from akorn.objects.evaluate import Evaluation
+    from akorn.objects.segmenter import Extractor
+
+FROZEN = "timm:"
+_EXAMPLES = 8  # pictures on a page of plots
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Score a model: FG-ARI and MBO of the clusters it finds in pictures with masks."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "shapes"
+    """Shipped weights by name (akorn models), a model's folder, or a frozen network: timm:dino, timm:mae, timm:NAME."""
+    data: str | None = None
+    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or shapes, tetrominoes or dsprites,
+    which are generated; by default the test pictures of the set that the model was trained on."""
+    split: Literal["train", "valid", "test"] = "test"
+    """Which part, where the data has parts."""
+    size: int | None = None
+    """Resize pictures to this side first; by default as the data has them."""
+    limit: int | None = None
+    """At most so many pictures, the first ones."""
+    clusters: int | None = None
+    """Number of clusters; by default that of the paper's tables for the data."""
+    uptile: int = 1
+    """Up-tiling by this factor, which must divide the patch size."""
+    bilinear: int = 1
+    """Bilinear enlargement of the features by this factor, what up-tiling is compared with."""
+    method: Literal["average", "kmeans"] = "average"
+    """Average linkage or k-means."""
+    components: int = 128
+    """Principal components that are clustered."""
+    steps: int | None = None
+    """Kuramoto steps T of each block; by default as in training."""
+    batch: int | None = None
+    """Pictures that run at once; by default what suits their size."""
+    weights: Path | None = None
+    """For a frozen network: a file with its weights, safetensors or torch's; by default timm fetches them."""
+    plots: Path | None = None
+    """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
+    against_clusters: tuple[int, ...] = ()
+    """Numbers of clusters for the last of these; by default from 2 to twice the number that is scored."""
+    results: Path | None = None
+    """A folder for the record of the evaluation, such as results."""
+
+
+def run(options: Options) -> int:
+    """Evaluate, and print the scores."""
+    _check(options)
+    from akorn.devices import pick_device
+    from akorn.objects.data import load
+    from akorn.objects.evaluate import evaluate_counts
+    from akorn.objects.segmenter import SegmentSettings
+
+    device = pick_device(options.device)
+    model: Any = _load(options).to(device)
+    data = load(_source(options), options.split, options.size, options.limit)
+    for folder in (options.plots, options.results):
+        if folder is not None:
+            make_folder(folder)
+    count = data.clusters if options.clusters is None else options.clusters
+    counts = [count]
+    if options.plots is not None:
+        counts += options.against_clusters or range(2, 2 * count + 1)
+    settings = SegmentSettings(
+        options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed
+    )
+    channels = data.load([0]).images.shape[1]
+    if channels != model.config.image_channels:
+        say(f"the pictures have {channels} channels and the model looks at {model.config.image_channels}: converted")
+    try:
+        curve = evaluate_counts(model, data, counts, settings, batch=options.batch, progress=True)
+    except AkornError:
+        raise
+    except ValueError as error:
+        raise AkornError(str(error)) from error
+    found = curve[count]
+    if _is_main():  # of several processes one speaks and writes
+        if options.results is not None:
+            say(f"recorded in {_record(options, found, data, str(device))}")
+        if options.plots is not None:
+            _plot(options, model, curve, data, found)
+        if options.json:
+            print_json({**found.as_json(), "data": data.name})
+        else:
+            _print(found, data.name)
+    return 0
+
+
+def _check(options: Options) -> None:
+    """AkornError for what cannot be, before torch is imported."""
+    check_seed(options.seed)
+    for name in ("limit", "clusters", "uptile", "bilinear", "components", "steps", "batch", "size"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise AkornError(f"--{name} must be at least 1, got {value}")
+    if options.against_clusters and options.plots is None:
+        raise AkornError("--against-clusters needs --plots, the folder for its plot")
+    if any(count < 1 for count in options.against_clusters):
+        raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
+    if options.weights is not None and not options.model.startswith(FROZEN):
+        raise AkornError(f"--weights belongs to a frozen network (timm:NAME), the model is {options.model}")
+
+
+def _load(options: Options) -> Any:
+    """The model that is meant."""
+    if options.model.startswith(FROZEN):
+        from akorn.objects.frozen import FrozenFeatures
+
+        return FrozenFeatures.from_timm(options.model.removeprefix(FROZEN), weights=options.weights)
+    from akorn.models import load_model
+    from akorn.objects.net import ObjectsNet
+
+    model = load_model(options.model)
+    if not isinstance(model, ObjectsNet):
+        raise AkornError(f"{options.model}: no model for object discovery, but one for {model.task}")
+    return model
+
+
+def _source(options: Options) -> str:
+    """The data that is meant."""
+    if options.data is not None:
+        return options.data
+    from akorn.objects.data.sets import GENERATED
+    from akorn.objects.segmenter import data_set_of
+
+    name = data_set_of(options.model)
+    if name not in GENERATED:
+        raise AkornError(
+            f"--data is missing: a file or folder with pictures and masks, or one of {', '.join(GENERATED)}"
+        )
+    return name
+
+
+def _is_main() -> bool:
+    import torch.distributed as dist
+
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+
+
+def _record(options: Options, found: Evaluation, data: PictureSet, device: str) -> Path:
+    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    from akorn.engine.ledger import write_record
+    from akorn.models import training_of
+
+    assert options.results is not None
+    origin = training_of(options.model)
+    facts = found.as_json()
+    seconds = float(facts.pop("seconds"))
+    config = {
+        "model": Path(options.model).name if origin is None else origin["recipe"],
+        "data": data.name, "split": options.split, "size": options.size, "start_seed": facts.pop("seed"),
+        **{key: value for key, value in facts.items() if key not in found.scores},
+    }  # fmt: skip
+    return write_record(
+        "eval", str(config["model"]), {**found.scores, "seconds": seconds}, config=config,
+        seed=int(origin["seed"]) if origin else 0, data_fingerprint=data.fingerprint(), wall_time=seconds,
+        device=device, folder=options.results, extra={"training": origin},
+    )  # fmt: skip
+
+
+def _plot(
+    options: Options, model: Extractor, curve: dict[int, Evaluation], data: PictureSet, found: Evaluation
+) -> None:
+    from akorn.objects import plots
+    from akorn.objects.segmenter import Segmenter
+
+    assert options.plots is not None
+    segmenter = Segmenter(model, found.settings)
+    few = data.load(list(range(min(_EXAMPLES, len(data)))))
+    label = Path(options.model).name
+    for path in (
+        plots.plot_examples(segmenter, few, found.clusters, options.plots / "examples.png"),
+        plots.plot_components(segmenter, few, options.plots / "components.png"),
+        plots.plot_against_clusters({label: curve}, options.plots / "clusters.png", marked=found.clusters),
+    ):
+        say(f"wrote {path}")
+
+
+def _print(found: Evaluation, name: str) -> None:
+    from rich.console import Console
+
+    words = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO_i", "mbo_c": "MBO_c"}
+    console = Console(highlight=False)
+    console.print("  ".join(f"{words[key]} {value:.1f}" for key, value in found.scores.items()))
+    settings = found.settings
+    console.print(
+        f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
+        f" up-tiling ×{settings.uptile}, T = {settings.steps}; {found.seconds:.1f} s"
+    )

@@ -1,0 +1,75 @@
+"""`akorn data make shapes|tetrominoes|dsprites DIR`: the generated sets of object discovery as npz files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, print_json
+from akorn.errors import AkornError
+from akorn.files import make_folder
+
+NAMES = ("shapes", "tetrominoes", "dsprites")
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels."""
+
+    name: Annotated[Literal["shapes", "tetrominoes", "dsprites"], tyro.conf.Positional] = "shapes"
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
+    """The folder, which is made if it is not there."""
+    count: int | None = None
+    """Pictures to train on; the paper has 40,000 of shapes, 60,000 of the others."""
+    valid: int | None = None
+    """Pictures to validate with: 1,000 of shapes, 10,000 of the others."""
+    test: int | None = None
+    """Pictures to test on: 1,000 of shapes, 320 of the others."""
+
+
+def run(options: Options) -> int:
+    """Generate, and write the three files."""
+    check_seed(options.seed)
+    from akorn.objects.data.generated import default_count, generate
+    from akorn.objects.data.npz import write_npz
+    from akorn.objects.data.sets import SPLITS
+
+    folder = options.folder
+    if folder is None:
+        raise AkornError(f"akorn data make {options.name} DIR: the folder is missing")
+    asked = (options.count, options.valid, options.test)
+    counts = {
+        split: default_count(options.name, split) if count is None else count
+        for split, count in zip(SPLITS, asked, strict=True)
+    }
+    for option, split in zip(("--count", "--valid", "--test"), SPLITS, strict=True):
+        if counts[split] < 1:
+            raise AkornError(f"{option} must be at least 1, got {counts[split]}")
+    files = {split: folder / f"{split}.npz" for split in SPLITS}
+    for file in files.values():
+        if file.exists():
+            raise AkornError(f"{file} is there already; choose another folder or remove it")
+    make_folder(folder)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    total = sum(counts.values())
+    done = 0
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task(f"{total} pictures of {options.name}", total=total)
+        for split, file in files.items():
+            before = done
+
+            def advance(made: int, _: int, before: int = before) -> None:
+                bar.update(line, completed=before + made)
+
+            write_npz(file, generate(options.name, split, counts[split], options.seed, progress=advance))
+            done += counts[split]
+    if options.json:
+        print_json({split: str(file) for split, file in files.items()})
+    else:
+        print("wrote " + ", ".join(f"{file} ({counts[split]} pictures)" for split, file in files.items()))
+    return 0

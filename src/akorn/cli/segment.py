@@ -1,0 +1,180 @@
+"""`akorn segment IMAGE…`: the objects in a picture, as masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, say
+from akorn.errors import AkornError
+from akorn.files import check_writable, make_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from akorn.objects.reading import Read
+    from akorn.objects.segmenter import Segmenter
+
+FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Find the objects in pictures: a mask that gives every pixel the number of its cluster."""
+
+    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE")] = ()
+    """Picture files (PNG, JPEG, …)."""
+    model: str = "shapes"
+    """Shipped weights by name (akorn models), or a model's folder."""
+    clusters: int | None = None
+    """Number of clusters, the background being one; by default that of the data which the model was trained on."""
+    uptile: int = 1
+    """Finer masks: up-tiling by this factor, which must divide the patch size, at the factor's square in time."""
+    method: Literal["average", "kmeans"] = "average"
+    """Average linkage or k-means."""
+    steps: int | None = None
+    """Kuramoto steps T of each block; by default as in training."""
+    out: Path = Path()
+    """The folder that gets the files, NAME-mask.png and so on; files of these names are replaced."""
+    format: str = "png,overlay"
+    """Comma-separated: png (a palette picture of the labels), npz (key `labels`), overlay (colours on the picture)."""
+    gif: bool = False
+    """Also write NAME.gif: the oscillators, step by step."""
+    resize: bool = True
+    """Take pictures of other sizes than the model's (masks come in their own size); --no-resize refuses them."""
+
+
+def run(options: Options) -> int:
+    """Segment; one line a picture. A picture that cannot be read is said and gives exit status 2, the others are
+    still done.
+    """
+    formats = _check(options)
+    from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
+
+    settings = SegmentSettings(options.method, options.uptile, steps=options.steps, seed=options.seed)
+    segmenter = Segmenter.from_pretrained(options.model, settings, str(pick_device(options.device)))
+    clusters = _clusters(options, data_set_of(options.model))
+    side = segmenter.model.config.image_size
+    segmenter.check(clusters, side, side)
+    wrong = False
+    for name, stem in _names(options.images).items():
+        try:
+            _segment(options, formats, segmenter, clusters, name, stem)
+        except AkornError as error:
+            wrong = True
+            if options.json:
+                print_json({"image": name, "error": str(error)})
+            say(f"akorn: {' '.join(str(error).split())}")
+    return 2 if wrong else 0
+
+
+def _check(options: Options) -> list[str]:
+    """The formats that were asked for; AkornError for what cannot be, before torch is imported."""
+    check_seed(options.seed)
+    if not options.images:
+        raise AkornError("akorn segment needs a picture: akorn segment IMAGE…")
+    for name in ("clusters", "uptile", "steps"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise AkornError(f"--{name} must be at least 1, got {value}")
+    formats = list(dict.fromkeys(word.strip() for word in options.format.split(",") if word.strip()))
+    if foreign := [word for word in formats if word not in FORMATS]:
+        raise AkornError(f"--format: there is no {foreign[0]!r}, expected some of {', '.join(FORMATS)}")
+    if not formats and not options.gif:
+        raise AkornError(f"--format names nothing to write, expected some of {', '.join(FORMATS)}")
+    if options.clusters is not None and options.clusters > 256 and "png" in formats:
+        raise AkornError(f"a PNG with a palette holds at most 256 clusters, got {options.clusters}; use --format npz")
+    return formats
+
+
+def _clusters(options: Options, data_set: str | None) -> int:
+    from akorn.objects.data.sets import SETS
+
+    if options.clusters is not None:
+        return options.clusters
+    if data_set is None:
+        raise AkornError(f"--clusters is missing: nothing tells what {options.model} was trained on")
+    return SETS[data_set].clusters
+
+
+def _names(images: tuple[str, ...]) -> dict[str, str | AkornError]:
+    """What the files of each picture begin with; a mistake where two would be the same."""
+    owners: dict[str, str] = {}
+    found: dict[str, str | AkornError] = {}
+    for image in dict.fromkeys(images):
+        stem = Path(image).stem
+        owner = owners.setdefault(stem, image)
+        same = AkornError(f"{image}: its files would have the names of those of {owner}")
+        found[image] = stem if owner == image else same
+    return found
+
+
+def _segment(
+    options: Options, formats: list[str], segmenter: Segmenter, clusters: int, name: str, stem: str | AkornError
+) -> None:
+    """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
+    from akorn.objects.features import as_masks
+    from akorn.objects.reading import read_picture
+
+    if isinstance(stem, AkornError):
+        raise stem
+    config = segmenter.model.config
+    picture = read_picture(name, config.image_size, config.image_channels, resize=options.resize)
+    mask = segmenter.segment(picture.pixels[None], clusters)
+    labels = as_masks(mask.flatten(1), (config.image_size, config.image_size), picture.size)[0]
+    _deliver(options, formats, segmenter, picture, name, stem, labels.cpu().numpy())
+
+
+def _deliver(
+    options: Options, formats: list[str], segmenter: Segmenter, picture: Read, name: str, stem: str,
+    labels: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Write the files of one picture and say so."""
+    make_folder(options.out)
+    paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats}
+    if options.gif:
+        paths["gif"] = options.out / f"{stem}.gif"
+    for path in paths.values():  # all can be written, or none is
+        check_writable(path)
+        if path.exists() and path.samefile(name):
+            raise AkornError(f"{path}: that is the picture itself, choose another folder with --out")
+    for kind, path in paths.items():
+        _write(kind, path, segmenter, picture, labels)
+    counts = [int(count) for count in _sizes(labels)]
+    if options.json:
+        files: dict[str, Any] = {kind: str(path) for kind, path in paths.items()}
+        print_json({"image": name, "clusters": len(counts), "pixels": counts, "files": files,
+                    "changes": list(picture.changes)})  # fmt: skip
+        return
+    for change in picture.changes:
+        say(f"{name}: {change}")
+    print(f"{name}: {len(counts)} clusters → {', '.join(str(path) for path in paths.values())}")
+
+
+def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.int64]) -> None:
+    import numpy as np
+
+    from akorn.files import replacing
+    from akorn.objects import pictures
+
+    if kind == "png":
+        pictures.write_mask(path, labels)
+    elif kind == "overlay":
+        pictures.write_rgb(path, pictures.overlay(picture.original, labels))
+    elif kind == "npz":
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, labels=labels.astype(np.int32))
+    else:
+        from akorn.objects.animation import write_animation
+
+        write_animation(path, picture.original, segmenter.trajectory(picture.pixels[None]), labels)
+
+
+def _sizes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    import numpy as np
+
+    return np.bincount(labels.ravel())

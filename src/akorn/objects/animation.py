@@ -1,0 +1,66 @@
+"""The oscillators step by step as an animated GIF: the picture, the states in PCA colours, the clusters at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from akorn.files import replacing
+from akorn.objects.pictures import Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
+
+_SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above
+_INK, _SOFT = (28, 35, 48), (120, 130, 145)
+
+
+def write_animation(
+    path: Path,
+    image: ArrayLike,
+    states: Sequence[Tensor],
+    clusters: ArrayLike,
+    *,
+    milliseconds: int = 150,
+    hold: int = 2000,
+) -> None:
+    """Write a GIF of one picture [C, H, W] in bytes: every state of every block, [T + 1, C, h, w] each.
+
+    clusters: labels [H, W], shown beside. The last picture stays for `hold` milliseconds.
+    """
+    if not states or any(block.ndim != 4 for block in states):
+        raise ValueError(f"states are [T + 1, C, h, w] for each block, got {[list(block.shape) for block in states]}")
+    if milliseconds < 20 or hold < 20:
+        raise ValueError(f"a picture must last at least 20 ms, got {milliseconds} and {hold}")
+    pages = []
+    first, last = as_rgb(image), colour_labels(clusters)
+    for number, block in enumerate(states, 1):
+        for step, colours in enumerate(colour_states(block)):
+            where = f"step {step} of {len(block) - 1}" + (f", block {number}" if len(states) > 1 else "")
+            pages.append(_page((first, colours, last), ("picture", where, "clusters")))
+    few = pages[:: max(len(pages) // 8, 1)]
+    sample = Image.fromarray(np.concatenate([np.asarray(page)[::2, ::2] for page in few]))
+    colours_of_all = sample.quantize(255, method=Image.Quantize.MEDIANCUT)  # one palette, so that nothing flickers
+    flat = [page.quantize(palette=colours_of_all, dither=Image.Dither.NONE) for page in pages]
+    durations = [milliseconds] * (len(flat) - 1) + [hold]
+    with replacing(path) as temporary:
+        flat[0].save(
+            temporary, format="GIF", save_all=True, append_images=flat[1:], duration=durations, loop=0, optimize=False
+        )
+
+
+def _page(panels: Sequence[Pixels], headings: Sequence[str]) -> Image.Image:
+    """The panels beside each other, as large as the first one enlarged to a good size."""
+    tall, wide = panels[0].shape[:2]
+    times = max(1, round(_SIDE / max(tall, wide)))
+    width, height = wide * times, tall * times
+    page = Image.new("RGB", (_GAP + len(panels) * (width + _GAP), _HEAD + height + _GAP), "white")
+    pen = ImageDraw.Draw(page)
+    for column, (panel, heading) in enumerate(zip(panels, headings, strict=True)):
+        left = _GAP + column * (width + _GAP)
+        ink = _INK if column == 1 else _SOFT
+        pen.text((left + width / 2, _HEAD / 2), heading, fill=ink, font=ImageFont.load_default(13), anchor="mm")
+        page.paste(enlarge_pixels(panel, width, height), (left, _HEAD))
+    return page

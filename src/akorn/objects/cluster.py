@@ -1,0 +1,100 @@
+"""Clusters of points, many pictures at once: average linkage as SciPy's, and k-means beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from akorn.objects import linkage, linkage_batched, linkage_quick
+from akorn.objects.kmeans import kmeans
+from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
+
+Method = Literal["average", "kmeans"]
+_ROOM = 4 * 2**30  # bytes that distances may take at a time
+
+
+def cluster(
+    points: Tensor, clusters: Counts, method: Method = "average", *, seed: int = 0, threads: int | None = None
+) -> Tensor:
+    """Points [B, P, F] → labels [B, P], int64 from 0; `clusters` is one number or one for each picture.
+
+    AkornError if a picture has fewer points than clusters. seed: of k-means' starts.
+    """
+    return partitions(points, method, seed=seed, threads=threads)(clusters)
+
+
+def partitions(
+    points: Tensor, method: Method = "average", *, seed: int = 0, threads: int | None = None
+) -> Callable[[Counts], Tensor]:
+    """A function from numbers of clusters to labels, for several numbers: average linkage builds its tree once."""
+    if method not in get_args(Method):
+        raise ValueError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}")
+    _check(points)
+    if method == "average":
+        return average_linkage(points, threads=threads).cut
+    return lambda clusters: _kmeans(points, clusters, seed)
+
+
+def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
+    """The tree of every picture's points [B, P, F], on the points' device.
+
+    On CUDA all pictures at once, elsewhere one a thread, on all cores that this process may use unless told. The
+    partitions are those of SciPy's `linkage(points, "average")`: distances are computed in float64.
+    """
+    _check(points)
+    points = points.detach()
+    pictures, count = points.shape[:2]
+    matrix = 8 * count * count
+    if points.is_cuda:
+        pieces = chunks(pictures, _ROOM // (4 * matrix))  # a round holds some four matrices at once
+        parts = [linkage_batched.link(points[start:end]) for start, end in pieces]
+        return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+    several = max(1, min(threads or _cores(), pictures, _ROOM // (2 * matrix)))
+    arrays = list(points.cpu().double().numpy())
+    if several == 1:
+        rows = linkage_quick.link(arrays)
+    else:
+        before = torch.get_num_threads()
+        try:  # pictures go in parallel, so the products of one picture need not
+            with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                shares = list(pool.map(linkage_quick.link, (arrays[number::several] for number in range(several))))
+            rows = [shares[index % several][index // several] for index in range(pictures)]
+        finally:
+            torch.set_num_threads(before)  # some of torch's libraries have one number for all threads
+    into, height = (torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1))
+    error = torch.tensor([row[2] for row in rows], dtype=torch.float64)
+
+    def exactly(index: int) -> tuple[Tensor, Tensor]:
+        row = linkage.link(arrays[index])
+        return torch.from_numpy(row[0]), torch.from_numpy(row[1])
+
+    return Tree(into, height, error, exactly)  # on the CPU also for an Apple GPU, which has no float64
+
+
+def _cores() -> int:
+    """The cores that are this process's own: where a launcher started several processes here, its share."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, usable // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def _kmeans(points: Tensor, clusters: Counts, seed: int) -> Tensor:
+    """k-means of the pictures that want the same number of clusters, together."""
+    counts = cluster_counts(clusters, *points.shape[:2])
+    labels = torch.empty(points.shape[:2], dtype=torch.int64, device=points.device)
+    for count in counts.unique().tolist():
+        which = (counts == count).nonzero()[:, 0].to(points.device)
+        labels[which] = kmeans(points[which], count, seed=seed)
+    return labels
+
+
+def _check(points: Tensor) -> None:
+    if points.ndim != 3 or not points.is_floating_point() or 0 in points.shape:
+        raise ValueError(f"points must be floating point [B, P, F], got {points.dtype} {list(points.shape)}")
+    if not bool(points.isfinite().all()):
+        raise ValueError("points must be finite to be clustered, these hold NaN or ∞")

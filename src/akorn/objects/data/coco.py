@@ -1,0 +1,95 @@
+"""COCO 2017: `annotations/instances_val2017.json` beside `val2017/`, the same with train.
+
+A pixel that several objects cover, or that belongs to a crowd, is ignored. The paper tests on `val2017`; both our
+"test" and "valid" are that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from akorn.errors import AkornError
+from akorn.objects.data.files import FileSet
+from akorn.objects.data.fitting import Fit
+from akorn.objects.data.pictures import IGNORE, Mask
+from akorn.objects.data.regions import region
+from akorn.objects.data.sets import Split
+
+
+class COCOSet(FileSet):
+    """Pictures with the masks of their objects and of their classes (COCO's category numbers, 1 to 90)."""
+
+    def __init__(
+        self, root: Path, images: list[dict[str, Any]], annotations: list[dict[str, Any]], *, size: int | None, fit: Fit
+    ) -> None:
+        super().__init__(root, [root / image["file_name"] for image in images], "coco", size, fit)
+        self.images = images
+        self._annotations: dict[int, list[dict[str, Any]]] = {image["id"]: [] for image in images}
+        for annotation in annotations:
+            if annotation["image_id"] in self._annotations:
+                self._annotations[annotation["image_id"]].append(annotation)
+
+    def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
+        """Labels, numbered as the annotations come, and classes."""
+        image = self.images[index]
+        height, width = image["height"], image["width"]
+        labels = np.zeros((height, width), dtype=np.int16)
+        classes = np.zeros_like(labels)
+        covered = np.zeros((height, width), dtype=np.int32)
+        objects = 0
+        for annotation in self._annotations[image["id"]]:
+            where = f"{image['file_name']}, annotation {annotation.get('id')}"
+            pixels = region(annotation["segmentation"], height, width, where)
+            if annotation.get("iscrowd"):
+                covered[pixels] += 2  # as good as covered twice
+                continue
+            objects += 1
+            labels[pixels] = objects
+            classes[pixels] = annotation["category_id"]
+            covered[pixels] += 1
+        ignored = covered > 1
+        labels[ignored] = classes[ignored] = IGNORE
+        return labels, classes
+
+
+def is_coco(folder: Path) -> bool:
+    """Whether there is a file of instances in the usual place."""
+    return any((folder / "annotations").glob("instances_*.json"))
+
+
+def read_coco(
+    folder: Path, split: Split = "train", size: int | None = None, limit: int | None = None, fit: Fit = "crop"
+) -> COCOSet:
+    """The pictures of train2017 or val2017, in the order of their numbers, those without objects too."""
+    part = "train2017" if split == "train" else "val2017"
+    path = folder / "annotations" / f"instances_{part}.json"
+    if not path.exists():
+        raise AkornError(f"{folder} has no split {split!r}: {path} is not there")
+    root = folder / part
+    if not root.is_dir():
+        root = folder / "images" / part
+    try:
+        content = json.loads(path.read_bytes())
+        images = sorted(content["images"], key=lambda image: image["id"])[:limit]
+        for image in images:
+            if not all(isinstance(image[key], int) for key in ("id", "height", "width")):
+                raise TypeError("an image's id, height and width must be whole numbers")
+        wanted = ("image_id", "category_id", "segmentation")
+        lacking = next((key for one in content["annotations"] for key in wanted if key not in one), None)
+        if lacking is not None:
+            raise KeyError(lacking)
+        found = COCOSet(root, images, content["annotations"], size=size, fit=fit)
+    except OSError as error:
+        raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise AkornError(f"{path} is no JSON, it may be truncated ({error})") from None
+    except (KeyError, TypeError) as error:
+        raise AkornError(f"{path} is not laid out as COCO's instances are ({error})") from None
+    missing = next((path for path in found.paths if not path.exists()), None)
+    if missing is not None:
+        raise AkornError(f"{missing} does not exist: the instances of {part} name it")
+    return found

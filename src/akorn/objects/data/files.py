@@ -1,0 +1,156 @@
+"""Pictures that lie in files, read and resized when they are asked for: the base of the sets made of folders."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from PIL import Image as PIL
+from PIL import UnidentifiedImageError
+
+from akorn.errors import AkornError
+from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box
+from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, as_labels, stack
+from akorn.objects.data.sets import SETS
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
+_THREADS = min(os.cpu_count() or 1, 16)
+
+
+def open_picture(path: Path) -> PIL.Image:
+    """A picture in RGB, whole in memory; AkornError where the file is none, or not whole."""
+    return _decode(path)[0]
+
+
+def _decode(path: Path, least: int | None = None) -> tuple[PIL.Image, tuple[int, int]]:
+    """A picture, and the height and width it has in the file.
+
+    Where decoding can make it smaller at once (JPEG), which is quick, it does, but never below `least` pixels a side.
+    """
+    try:
+        with PIL.open(path) as image:
+            real = image.height, image.width
+            if least is not None:
+                image.draft("RGB", (least, least))
+            # By way of RGBA where there is a palette: Pillow warns of one with transparency otherwise.
+            whole = image.convert("RGBA") if image.mode == "P" else image
+            return whole.convert("RGB"), real
+    except UnidentifiedImageError:
+        raise AkornError(f"{path} is no picture that can be read") from None
+    except (OSError, SyntaxError, ValueError, PIL.DecompressionBombError) as error:
+        raise AkornError(f"{path} cannot be read as a picture ({_reason(error)})") from None
+
+
+def open_mask(path: Path) -> Mask:
+    """The numbers in a picture with a palette or of greys, int16 [H, W]; colours are numbered, black being 0."""
+    try:
+        with PIL.open(path) as image:
+            if image.mode in ("1", "L", "P", "I", "I;16"):
+                return as_labels(np.asarray(image), str(path))
+            pixels = np.asarray(image.convert("RGB")).astype(np.int32)
+    except UnidentifiedImageError:
+        raise AkornError(f"{path} is no mask that can be read: expected a PNG") from None
+    except AkornError:
+        raise
+    except (OSError, SyntaxError, ValueError) as error:
+        raise AkornError(f"{path} cannot be read as a mask ({_reason(error)})") from None
+    codes = pixels @ np.array([1 << 16, 1 << 8, 1])
+    colours = np.union1d(codes, [0])  # sorted: black comes first
+    return np.searchsorted(colours, codes).astype(np.int16)
+
+
+class FileSet:
+    """Pictures of files, and their masks where a subclass reads them: a PictureSet.
+
+    size: the side that all come in. fit: what becomes of those with other proportions.
+    """
+
+    zoom = 1.0  # which part of the largest square in the middle is kept
+
+    def __init__(
+        self, root: Path, paths: Sequence[Path], name: str, size: int | None = None, fit: Fit = "crop"
+    ) -> None:
+        self.root, self.paths, self.name = root, list(paths), name
+        if not self.paths:
+            raise AkornError(f"{root}: no pictures in it")
+        self.size = SETS[name].size if size is None else size
+        self.fit: Fit = fit
+        self.clusters = SETS[name].clusters
+        source_box(self.size, self.size, self.size, fit, str(root))  # complains of an impossible size before any work
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Picture:
+        path = self.paths[index]
+        image, real = self._read(index)
+        labels, classes = self.masks(index)
+        return Picture(image, self._fit_mask(labels, path, real), self._fit_mask(classes, path, real))
+
+    def image(self, index: int) -> Image:
+        """A picture alone, [3, size, size]."""
+        return self._read(index)[0]
+
+    def _read(self, index: int) -> tuple[Image, tuple[int, int]]:
+        """A picture, and its size in the file."""
+        image, real = _decode(self.paths[index], 2 * round(self.size / self.zoom))  # twice the size loses nothing
+        self._box(*real, str(self.paths[index]))  # complains, where it must, of the size in the file
+        pixels = np.asarray(fit_image(image, self.size, self._box(image.height, image.width)))
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1)), real
+
+    def _box(self, height: int, width: int, where: str | None = None) -> Box:
+        """The part that is kept; with a file's name to `where`, AkornError if the file is to be refused."""
+        fit: Fit = "stretch" if self.fit == "refuse" and where is None else self.fit
+        return source_box(height, width, self.size, fit, where or "", self.zoom)
+
+    def _fit_mask(self, mask: Mask | None, path: Path, real: tuple[int, int]) -> Mask | None:
+        if mask is None:
+            return None
+        if mask.shape != real:
+            raise AkornError(
+                f"{path} is {real[1]}×{real[0]}, its mask {mask.shape[1]}×{mask.shape[0]}: expected the same size"
+            )
+        return fit_mask(mask, self.size, self._box(*real))
+
+    def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
+        """Labels and classes of a picture, as large as its file; a plain folder has none."""
+        return None, None
+
+    def load(self, indices: Indices) -> Pictures:
+        """These pictures, read by several threads."""
+        chosen = [int(index) for index in indices]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return stack(list(pool.map(self.__getitem__, chosen)), self.clusters, self.name)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the files' names and sizes, and of the size they come in: reading them all would take hours."""
+        digest = hashlib.sha256(f"{self.name} {self.size} {self.fit}".encode())
+        for path in self.paths:
+            name = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+            digest.update(f"\n{name.as_posix()} {path.stat().st_size}".encode())
+        return digest.hexdigest()
+
+
+def find_pictures(folder: Path, limit: int | None = None) -> list[Path]:
+    """All pictures in a folder and in those below it, in the order of their names; hidden ones are left out."""
+    found: list[Path] = []
+    visited = set()
+    for here, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(here)) in visited:  # a link that leads back up
+            folders.clear()
+            continue
+        visited.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        paths = (Path(here, name) for name in sorted(names) if not name.startswith("."))
+        found.extend(path for path in paths if path.suffix.lower() in ENDINGS)
+        if limit is not None and len(found) >= limit:
+            return found[:limit]
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,0 +1,71 @@
+"""From pictures of any size to one size: bilinear (with averaging when shrinking) for pictures, nearest for masks.
+
+`fit` says how: "crop" keeps the largest square in the middle, "stretch" the whole picture, whatever its proportions,
+"refuse" takes only pictures that have the size already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PIL
+
+from akorn.errors import AkornError
+from akorn.objects.data.pictures import Mask, Pictures
+
+Fit = Literal["crop", "stretch", "refuse"]
+Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
+
+
+def source_box(height: int, width: int, size: int, fit: Fit, where: str, zoom: float = 1.0) -> Box:
+    """The part of a picture that is kept; `zoom` < 1 keeps less than the largest square."""
+    if size < 1:
+        raise AkornError(f"the size of pictures must be at least 1, got {size}")
+    if fit == "refuse" and (height, width) != (size, size):
+        raise AkornError(f"{where}: the picture is {width}×{height}, expected {size}×{size}")
+    if fit != "crop":
+        return 0.0, 0.0, float(width), float(height)
+    side = min(height, width) * zoom
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
+
+
+def fit_image(image: PIL.Image, size: int, box: Box) -> PIL.Image:
+    """The box of the picture, size × size."""
+    whole: Box = (0.0, 0.0, float(image.width), float(image.height))
+    if box == whole and image.width == image.height == size:
+        return image
+    return image.resize((size, size), PIL.Resampling.BILINEAR, box=box)
+
+
+def fit_mask(mask: Mask, size: int, box: Box) -> Mask:
+    """The box of the mask [H, W], size × size: each pixel takes the label under its middle."""
+    left, top, right, bottom = box
+    rows = _nearest(top, bottom, size, mask.shape[0])
+    columns = _nearest(left, right, size, mask.shape[1])
+    return mask[rows[:, None], columns]
+
+
+def resized(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
+    """All pictures and masks in the size; those that have it already come back as they are."""
+    height, width = pictures.images.shape[2:]
+    box = source_box(height, width, size, fit, pictures.name)
+    if (height, width) == (size, size):
+        return pictures
+    images = np.empty((*pictures.images.shape[:2], size, size), dtype=np.uint8)
+    for old, new in zip(pictures.images, images, strict=True):
+        for channel in range(len(old)):
+            new[channel] = np.asarray(fit_image(PIL.fromarray(old[channel]), size, box))
+    labels, classes = (
+        None if masks is None else np.stack([fit_mask(mask, size, box) for mask in masks])
+        for masks in (pictures.labels, pictures.classes)
+    )
+    return replace(pictures, images=images, labels=labels, classes=classes)
+
+
+def _nearest(low: float, high: float, size: int, limit: int) -> NDArray[np.int64]:
+    places = np.floor(low + (np.arange(size) + 0.5) * ((high - low) / size)).astype(np.int64)
+    return places.clip(0, limit - 1)

@@ -1,0 +1,78 @@
+"""Data sets that need no download, the same for the same seed, however they are cut into pieces.
+
+Pictures come in blocks of 256, each with a random generator of its own, which set, split, seed and number of the
+block decide. So any stretch can be made alone, and splits share nothing. Torch-free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from akorn.errors import AkornError
+from akorn.objects.data import dsprites, shapes, tetrominoes
+from akorn.objects.data.pictures import Image, Mask, Pictures
+from akorn.objects.data.sets import GENERATED, SETS, SPLITS, Split, check_split
+
+Progress = Callable[[int, int], None]
+
+BLOCK = 256
+_BLOCKS: dict[str, Callable[[np.random.Generator, int], tuple[Image, Mask]]] = {
+    "shapes": shapes.block,
+    "tetrominoes": tetrominoes.block,
+    "dsprites": dsprites.block,
+}
+
+
+def default_count(name: str, split: Split) -> int:
+    """How many pictures the paper uses: of Shapes 40,000, 1,000 and 1,000, of the others 60,000, 10,000 and 320."""
+    counts = SETS[name].counts
+    if counts is None:
+        raise AkornError(f"{name} cannot be generated")
+    return counts[SPLITS.index(split)]
+
+
+def generate(
+    name: str,
+    split: Split = "train",
+    count: int | None = None,
+    seed: int = 0,
+    *,
+    start: int = 0,
+    labels: bool = True,
+    progress: Progress | None = None,
+) -> Pictures:
+    """Pictures `start` to `start + count` of a split of shapes, tetrominoes or dsprites.
+
+    count: the paper's number if it is not given. labels: whether the masks are wanted; training needs none.
+    `progress(done, count)` is called after each block.
+    """
+    if name not in _BLOCKS:
+        raise AkornError(f"{name!r} cannot be generated, expected one of {', '.join(GENERATED)}")
+    check_split(split)
+    if count is None:
+        count = default_count(name, split)
+    if count < 1 or start < 0:
+        raise AkornError(f"the number of pictures must be at least 1 and the first at least 0, got {count} and {start}")
+    about = SETS[name]
+    images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
+    masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
+    stop = start + count
+    for number in range(start // BLOCK, -(-stop // BLOCK)):
+        # A block is made whole even where less of it is wanted, so that its pictures never depend on how much.
+        pictures, found = _BLOCKS[name](_generator(name, split, seed, number), BLOCK)
+        low, high = max(start, number * BLOCK), min(stop, (number + 1) * BLOCK)
+        there, here = slice(low - start, high - start), slice(low - number * BLOCK, high - number * BLOCK)
+        images[there] = pictures[here]
+        if masks is not None:
+            masks[there] = found[here]
+        if progress is not None:
+            progress(high - start, count)
+    return Pictures(images, masks, None, about.clusters, name)
+
+
+def _generator(name: str, split: Split, seed: int, number: int) -> np.random.Generator:
+    digest = hashlib.sha256(f"akorn {name} {split} {seed} {number}".encode()).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))

@@ -1,0 +1,120 @@
+"""`load`: any data set by its name or path. Which layout a folder or file has, its content tells.
+
+| layout | recognised by |
+|---|---|
+| a generated set | the names shapes, tetrominoes, dsprites |
+| npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz` |
+| the multi-object benchmark | `*.tfrecords`, a file or a folder of one set's shards |
+| Pascal VOC 2012 | `VOCdevkit/VOC2012`, `VOC2012`, or JPEGImages and SegmentationObject |
+| COCO 2017 | `annotations/instances_*.json` |
+| CLEVRTex, OOD, CAMO | scenes `CLEVRTEX_full_000123.png` below the folder |
+| ImageNet | folders `train` and `val` of pictures, or `ILSVRC/Data/CLS-LOC` with them |
+| pictures | a picture, or a folder with pictures anywhere below it |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from akorn.errors import AkornError
+from akorn.objects.data import clevrtex, coco, files, voc
+from akorn.objects.data.fitting import Fit, resized
+from akorn.objects.data.generated import Progress, default_count, generate
+from akorn.objects.data.multiobject import is_shard, read_multiobject
+from akorn.objects.data.npz import read_npz
+from akorn.objects.data.pictures import Pictures
+from akorn.objects.data.sets import ALIASES, GENERATED, Split, check_limit, check_split
+
+_KNOWN = "npz or TFRecord files, VOC, COCO, CLEVRTex, ImageNet, or any pictures"
+
+
+def load(
+    source: str | Path,
+    split: str = "train",
+    size: int | None = None,
+    limit: int | None = None,
+    *,
+    fit: Fit = "crop",
+    seed: int = 0,
+    labels: bool = True,
+    progress: Progress | None = None,
+) -> Pictures | files.FileSet:
+    """Pictures and masks of a generated set, a file or a folder.
+
+    split: "train", "valid" or "test"; a single npz file, and a folder of pictures without such parts, is what it is.
+    size: the side pictures are resized to, by `fit`; without it arrays stay as they are and files come in the size of
+    the paper's tables. limit: only so many, the first ones. seed, progress: of a generated set. labels: false where
+    arrays of masks need not be made, as for training; masks in files are read only when they are asked for.
+    """
+    part = check_split(split)
+    check_limit(limit)
+    path = Path(source)
+    if str(source) in GENERATED and not path.exists():
+        count = default_count(str(source), part)
+        count = count if limit is None else min(count, limit)
+        arrays = generate(str(source), part, count, seed, labels=labels, progress=progress)
+        return arrays if size is None else resized(arrays, size, fit)
+    if not path.exists():
+        raise AkornError(f"{source} does not exist: expected a file, a folder, or one of {', '.join(GENERATED)}")
+    found = _from_file(path, part, limit, labels) if path.is_file() else _arrays_in(path, part, limit, labels)
+    if found is not None:
+        return found if size is None else resized(found, size, fit)
+    if path.is_file():
+        return files.FileSet(path.parent, [path], "imagenet", size, fit)
+    return _pictures_in(path, part, size, limit, fit)
+
+
+def _from_file(path: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:
+    if path.suffix.lower() == ".npz":
+        return read_npz(path, limit, labels)
+    if is_shard(path):
+        return read_multiobject([path], split, limit, labels)
+    if path.suffix.lower() in files.ENDINGS:
+        return None
+    raise AkornError(f"{path} is of no known kind: expected {_KNOWN}")
+
+
+def _arrays_in(folder: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:
+    """What npz or TFRecord files of a folder hold; None where it has neither."""
+    archives = sorted(folder.glob("*.npz"))
+    if archives:
+        for ending in ALIASES[split]:
+            named = [
+                path for path in archives if path.stem == ending or path.stem.endswith((f"_{ending}", f"-{ending}"))
+            ]
+            if len(named) == 1:
+                return read_npz(named[0], limit, labels)
+            if named:
+                raise AkornError(f"{folder} has several files for {split}: {', '.join(path.name for path in named)}")
+        said = ", ".join(path.name for path in archives)
+        raise AkornError(f"{folder} has no split {split!r}: expected {split}.npz, found {said}")
+    shards = sorted(path for path in folder.iterdir() if path.is_file() and is_shard(path))
+    if not shards:
+        return None
+    sets = {path.name.partition(".tfrecord")[0] for path in shards}
+    if len(sets) > 1:
+        raise AkornError(f"{folder} has TFRecord files of several sets ({', '.join(sorted(sets))}): name one of them")
+    return read_multiobject(shards, split, limit, labels)
+
+
+def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None, fit: Fit) -> files.FileSet:
+    if voc.find_voc(folder) is not None:
+        return voc.read_voc(folder, split, size, limit, fit)
+    if coco.is_coco(folder):
+        return coco.read_coco(folder, split, size, limit, fit)
+    if clevrtex.has_scenes(folder):
+        return clevrtex.read_clevrtex(folder, split, size, limit, fit)
+    root = folder
+    for place in ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"):
+        if (folder / place).is_dir():
+            root = folder / place
+    parts = {alias: name for name, aliases in ALIASES.items() for alias in aliases if (root / alias).is_dir()}
+    if parts:
+        mine = [alias for alias in ALIASES[split] if alias in parts]
+        if not mine:
+            raise AkornError(f"{folder} has no split {split!r}: found {', '.join(sorted(parts))}")
+        root = root / mine[0]
+    paths = files.find_pictures(root, limit)
+    if not paths:
+        raise AkornError(f"{root} holds nothing that can be read: expected {_KNOWN}")
+    return files.FileSet(root, paths, "imagenet", size, fit)

@@ -1,0 +1,154 @@
+"""Pictures in npz files: `images` [N, 1 or 3, H, W], bytes or floats in 0–1, and `labels` [N, H, W].
+
+Labels are −1 to ignore, 0 for the background, 1.. for objects. `classes` [N, H, W], `clusters` and `name` may be
+there too. Arrays are read in stretches, so that floats never stand in memory whole, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from akorn.errors import AkornError
+from akorn.files import replacing
+from akorn.objects.data.pictures import Image, Mask, Pictures, as_labels, count_clusters
+from akorn.objects.data.sets import SETS
+
+_STRETCH = 2**24  # bytes read at a time, about
+_ROUND = 1e-4  # how far beyond 0–1 floats may be: what resampling in float32 leaves
+
+
+def read_npz(path: str | Path, limit: int | None = None, labels: bool = True) -> Pictures:
+    """The pictures of a file, the first `limit` of them if it is given; without masks if `labels` is false."""
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(path, archive, limit, labels)
+    except FileNotFoundError:
+        raise AkornError(f"{path} does not exist: expected an npz file with images and labels") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise AkornError(f"{path} is no whole npz file, it may be truncated ({error})") from None
+    except OSError as error:
+        raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
+
+
+def write_npz(path: str | Path, pictures: Pictures) -> None:
+    """Write pictures as bytes, compressed; the file appears whole or not at all."""
+    arrays: dict[str, Any] = {"images": pictures.images}
+    for key, masks in (("labels", pictures.labels), ("classes", pictures.classes)):
+        if masks is not None:
+            arrays[key] = masks.astype(np.int8) if masks.max() < 2**7 else masks
+    with replacing(path) as temporary:
+        np.savez_compressed(temporary, **arrays, clusters=pictures.clusters, name=pictures.name)
+
+
+def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: bool) -> Pictures:
+    keys = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    if "images" not in keys:
+        raise AkornError(f"{path} has the keys {', '.join(keys) or 'none'}, expected images and labels")
+    images = _images(path, archive, limit)
+    masks = {
+        key: _masks(path, archive, key, images) if with_labels and key in keys else None
+        for key in ("labels", "classes")
+    }
+    name = str(_scalar(path, archive, "name", "U")) if "name" in keys else guess_name(path)
+    if "clusters" in keys:
+        clusters = int(_scalar(path, archive, "clusters", "iu"))
+    elif name in SETS:
+        clusters = SETS[name].clusters
+    else:
+        clusters = count_clusters(masks["labels"], SETS["imagenet"].clusters)
+    return Pictures(images, masks["labels"], masks["classes"], clusters, name)
+
+
+def guess_name(path: Path) -> str:
+    """The data set that a file's or its folder's name tells of, else the file's name."""
+    text = f"{path.parent.name} {path.stem}".lower()
+    return next((name for name in sorted(SETS, key=len, reverse=True) if name in text), path.stem)
+
+
+def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> Image:
+    with archive.open("images.npy") as member:
+        shape, dtype, by_columns = _header(path, member, "images")
+        if len(shape) != 4 or shape[1] not in (1, 3) or 0 in shape:
+            raise AkornError(f"{path}: images are {list(shape)}, expected [N, 1 or 3, H, W]")
+        if dtype != np.uint8 and dtype.kind != "f":
+            raise AkornError(f"{path}: images are {dtype}, expected bytes (uint8) or floats in 0–1")
+        wanted = shape[0] if limit is None else min(limit, shape[0])
+        images = np.empty((wanted, *shape[1:]), dtype=np.uint8)
+        for start, part in _parts(path, member, shape, dtype, by_columns, wanted):
+            images[start : start + len(part)] = part if dtype == np.uint8 else _bytes(part, path)
+    return images
+
+
+def _bytes(part: NDArray[Any], path: Path) -> Image:
+    low, high = part.min(), part.max()
+    if not (low >= -_ROUND and high <= 1 + _ROUND):  # written so that NaN fails too
+        raise AkornError(f"{path}: images are floats from {low:g} to {high:g}, expected 0–1 (or bytes)")
+    return np.rint(part.astype(np.float32, copy=False) * 255).clip(0, 255).astype(np.uint8)
+
+
+def _masks(path: Path, archive: zipfile.ZipFile, key: str, images: Image) -> Mask:
+    with archive.open(f"{key}.npy") as member:
+        shape, dtype, by_columns = _header(path, member, key)
+        if len(shape) != 3 or shape[1:] != images.shape[2:] or shape[0] < len(images):
+            raise AkornError(
+                f"{path}: {key} are {list(shape)}, expected masks of the pictures' number and size, "
+                f"{[len(images), *images.shape[2:]]}"
+            )
+        masks = np.empty((len(images), *shape[1:]), dtype=np.int16)
+        for start, part in _parts(path, member, shape, dtype, by_columns, len(images)):
+            masks[start : start + len(part)] = as_labels(part, f"{path}, {key}")
+    return masks
+
+
+def _scalar(path: Path, archive: zipfile.ZipFile, key: str, kinds: str) -> Any:
+    with archive.open(f"{key}.npy") as member:
+        shape, dtype, by_columns = _header(path, member, key)
+        if math.prod(shape) != 1 or dtype.kind not in kinds:
+            raise AkornError(f"{path}: {key} is {dtype} {list(shape)}, expected one value")
+        return next(_parts(path, member, (1,), dtype, by_columns, 1))[1][0]
+
+
+def _header(path: Path, member: IO[bytes], key: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Shape, type, and whether the first axis runs fastest; as the npy format writes them before the values."""
+    try:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(member)
+    except ValueError as error:
+        raise AkornError(f"{path}: {key} is no array ({error})") from None
+    if dtype.hasobject:
+        raise AkornError(f"{path}: {key} holds Python objects, expected numbers")
+    return shape, dtype, by_columns
+
+
+def _parts(
+    path: Path, member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], by_columns: bool, wanted: int
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """The first `wanted` rows of an array in stretches, each with the number of its first row."""
+    row = math.prod(shape[1:]) * dtype.itemsize
+    if by_columns:  # its rows are scattered over the file
+        whole = _exactly(path, member, row * shape[0])
+        yield 0, np.frombuffer(whole, dtype).reshape(shape, order="F")[:wanted]
+        return
+    step = max(_STRETCH // max(row, 1), 1)
+    for start in range(0, wanted, step):
+        rows = min(step, wanted - start)
+        yield start, np.frombuffer(_exactly(path, member, row * rows), dtype).reshape(rows, *shape[1:])
+    if wanted == shape[0]:
+        member.read(1)  # at the end the archive compares its checksum
+
+
+def _exactly(path: Path, member: IO[bytes], size: int) -> bytes:
+    data = member.read(size)
+    if len(data) < size:
+        raise AkornError(f"{path} is truncated: {size - len(data)} bytes of an array are missing")
+    return data

@@ -1,0 +1,71 @@
+"""Pascal VOC 2012: `VOCdevkit/VOC2012` with JPEGImages, SegmentationObject, SegmentationClass and ImageSets.
+
+Masks are PNGs with a palette whose numbers are the labels, 255 standing for the seams that are ignored. The masks of
+the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so do both our "test" and
+"valid".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from akorn.errors import AkornError
+from akorn.objects.data.files import FileSet, open_mask
+from akorn.objects.data.fitting import Fit
+from akorn.objects.data.pictures import IGNORE, Mask
+from akorn.objects.data.sets import Split
+
+_SEAM = 255
+_PLACES = ("", "VOC2012", "VOCdevkit/VOC2012")
+
+
+class VOCSet(FileSet):
+    """Pictures with the masks of their objects and of their classes (1 aeroplane to 20 television)."""
+
+    def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
+        """Labels and classes. What either file says to ignore is ignored in both."""
+        found = []
+        for kind in ("SegmentationObject", "SegmentationClass"):
+            path = self.root / kind / f"{self.paths[index].stem}.png"
+            if not path.exists():
+                raise AkornError(f"{path} does not exist: expected the masks of {self.paths[index].name}")
+            found.append(open_mask(path))
+        labels, classes = found
+        if labels.shape != classes.shape:
+            raise AkornError(
+                f"{self.paths[index].stem}: the masks of objects are {list(labels.shape)}, those of classes "
+                f"{list(classes.shape)}"
+            )
+        ignored = (labels == _SEAM) | (classes == _SEAM)
+        return np.where(ignored, np.int16(IGNORE), labels), np.where(ignored, np.int16(IGNORE), classes)
+
+
+def find_voc(folder: Path) -> Path | None:
+    """The folder that holds JPEGImages and SegmentationObject: this one or one of the usual places below it."""
+    for place in _PLACES:
+        if (folder / place / "JPEGImages").is_dir() and (folder / place / "SegmentationObject").is_dir():
+            return folder / place
+    return None
+
+
+def read_voc(
+    folder: Path, split: Split = "train", size: int | None = None, limit: int | None = None, fit: Fit = "crop"
+) -> VOCSet:
+    """The pictures that ImageSets/Segmentation names for the split."""
+    root = find_voc(folder)
+    if root is None:
+        raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as VOCdevkit/VOC2012 has them")
+    listing = root / "ImageSets" / "Segmentation" / ("train.txt" if split == "train" else "val.txt")
+    try:
+        names = listing.read_text(encoding="utf-8").split()
+    except OSError:
+        raise AkornError(f"{folder} has no split {split!r}: {listing} is not there") from None
+    paths = [root / "JPEGImages" / f"{name}.jpg" for name in names[:limit]]
+    missing = next((path for path in paths if not path.exists()), None)
+    if missing is not None:
+        raise AkornError(f"{missing} does not exist: {listing.name} names it")
+    if not paths:
+        raise AkornError(f"{folder} has no split {split!r}: {listing} names no picture")
+    return VOCSet(root, paths, "voc", size, fit)

@@ -1,0 +1,189 @@
+"""Scores of object discovery: FG-ARI and MBO of a model's clusters on pictures with masks, in percent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from akorn.errors import AkornError
+from akorn.objects import metrics, processes
+from akorn.objects.cluster import Method
+from akorn.objects.data.pictures import Pictures, PictureSet
+from akorn.objects.features import COMPONENTS
+from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
+
+Floats = NDArray[np.float64]
+_CELLS = 2**22  # patches × channels that clustering holds at a time, roughly: it decides the batch
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found; scores in percent."""
+
+    fg_ari: float
+    mbo: float
+    mbo_i: float | None
+    """MBO over instances and over classes, where the data has classes."""
+    mbo_c: float | None
+    per_picture: dict[str, Floats]
+    """[N] by score, in percent; NaN where a picture has nothing to score."""
+    clusters: int
+    settings: SegmentSettings
+    batch: int
+    """Pictures at a time, which the random starts depend on."""
+    seconds: float
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores that exist, by name."""
+        found = {"fg_ari": self.fg_ari, "mbo": self.mbo, "mbo_i": self.mbo_i, "mbo_c": self.mbo_c}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def as_json(self) -> dict[str, Any]:
+        """Scores and settings as JSON values."""
+        facts = {"pictures": len(self.per_picture["mbo"]), "clusters": self.clusters, **asdict(self.settings)}
+        return {**self.scores, **facts, "batch": self.batch, "seconds": self.seconds}
+
+
+def evaluate(
+    model: Extractor,
+    data: PictureSet,
+    clusters: int | None = None,
+    *,
+    uptile: int = 1,
+    bilinear: int = 1,
+    method: Method = "average",
+    components: int = COMPONENTS,
+    steps: int | None = None,
+    seed: int = 0,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a model's clusters on pictures with masks.
+
+    clusters: by default the number that the paper's tables use for the data. batch: pictures at a time; the random
+    starts depend on it, and on nothing else but the seed. Several processes (accelerate launch) share the batches, and
+    all return the same.
+    """
+    count = data.clusters if clusters is None else clusters
+    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed)
+    return evaluate_counts(model, data, [count], settings, batch=batch, progress=progress)[count]
+
+
+def evaluate_counts(
+    model: Extractor,
+    data: PictureSet,
+    counts: Sequence[int],
+    settings: SegmentSettings | None = None,
+    *,
+    batch: int | None = None,
+    progress: bool = False,
+) -> dict[int, Evaluation]:
+    """`evaluate` for several numbers of clusters; features are computed and trees built once."""
+    segmenter = Segmenter(model, settings)
+    counts = list(dict.fromkeys(counts))
+    if not counts or not len(data):
+        raise AkornError("there is nothing to score: no picture, or no number of clusters")
+    first = data.load([0])
+    if first.labels is None:
+        raise AkornError(f"{data.name}: the pictures have no masks, so there is nothing to score against")
+    for count in counts:
+        segmenter.check(count, *first.images.shape[2:])
+    names = ["fg_ari", "mbo"] if first.classes is None else ["fg_ari", "mbo", "mbo_c"]
+    if batch is None:
+        rows, columns = segmenter.grid(*first.images.shape[2:])
+        batch = max(1, min(64, _CELLS // (rows * columns * 128)))
+    elif batch < 1:
+        raise AkornError(f"the batch must be at least 1, got {batch}")
+    began = time.monotonic()
+    was_training = bool(getattr(model, "training", False))
+    _train(model, False)
+    try:
+        table = _score_all(segmenter, data, counts, names, batch, progress)
+    finally:
+        _train(model, was_training)
+    seconds = time.monotonic() - began
+    found = {}
+    for count, rows_of in zip(counts, table, strict=True):
+        each = {name: 100 * values.numpy() for name, values in zip(names, rows_of, strict=True)}
+        means = {name: 100 * metrics.mean(values) for name, values in zip(names, rows_of, strict=True)}
+        if means["mbo"] != means["mbo"]:
+            raise AkornError(f"{data.name}: no picture has an object in its mask, so there is nothing to score")
+        instances = means["mbo"] if first.classes is not None else None
+        found[count] = Evaluation(
+            means["fg_ari"],
+            means["mbo"],
+            instances,
+            means.get("mbo_c"),
+            each,
+            count,
+            segmenter.settings,
+            batch,
+            seconds,
+        )
+    return found
+
+
+def _score_all(
+    segmenter: Segmenter, data: PictureSet, counts: list[int], names: list[str], batch: int, progress: bool
+) -> Tensor:
+    """[counts, scores, N], in 0..1: this process scores every so many batches, then all are put together."""
+    rank, world = processes.place(segmenter.device)
+    total = len(data)
+    table = torch.zeros(len(counts), len(names), total, dtype=torch.float64)
+    starts = range(0, total, batch)
+    with _progress(f"{total} pictures", len(starts[rank::world]), progress and rank == 0) as report:
+        for done, start in enumerate(starts[rank::world], 1):
+            chosen = list(range(start, min(start + batch, total)))
+            scores = _score_batch(segmenter, data.load(chosen), counts, names, start // batch)
+            table[:, :, chosen] = scores
+            report(done)
+    return processes.add_up(table, segmenter.device) if world > 1 else table
+
+
+def _score_batch(segmenter: Segmenter, pictures: Pictures, counts: list[int], names: list[str], number: int) -> Tensor:
+    """[counts, scores, B] of one batch."""
+    truths = {"fg_ari": pictures.labels, "mbo": pictures.labels, "mbo_c": pictures.classes}
+    images = torch.from_numpy(pictures.images)
+    height, width = images.shape[2:]
+    cut = segmenter.masks(segmenter.features(images, number), (height, width))
+    rows = []
+    for count in counts:
+        masks = cut(count)
+        row = []
+        for name in names:
+            truth = truths[name]
+            if truth is None:
+                raise AkornError(f"{pictures.name}: some pictures have masks of a kind that others have not")
+            score = metrics.fg_ari if name == "fg_ari" else metrics.mbo
+            row.append(score(masks, torch.from_numpy(truth)).cpu())
+        rows.append(torch.stack(row))
+    return torch.stack(rows)
+
+
+def _train(model: Extractor, mode: bool) -> None:
+    if isinstance(model, torch.nn.Module):
+        model.train(mode)
+
+
+@contextmanager
+def _progress(text: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr."""
+    if not wanted:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        row = bar.add_task(text, total=total)
+        yield lambda done: bar.update(row, completed=done)

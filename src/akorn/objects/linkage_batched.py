@@ -1,0 +1,55 @@
+"""Average linkage of many pictures at once on a GPU: rounds as in `linkage`, every picture in every round.
+
+Clusters of a picture lie in the first rows and columns of its matrix; pictures with fewer than the others have empty
+rows behind. Everything is done anew each round, since a GPU reads a whole matrix sooner than it decides what to skip.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_FAR = 1e300  # in place of ∞, which times a share of 0 would be NaN
+
+
+def link(points: Tensor) -> tuple[Tensor, Tensor]:
+    """Points [B, P, F] → into [B, P], height [B, P], the rows of a `Tree`."""
+    points = points.double()
+    d = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")  # no digits lost: [B, P, P]
+    d = torch.minimum(d, d.mT)
+    pictures, total = points.shape[:2]
+    names = torch.arange(total, device=d.device).repeat(pictures, 1)
+    size = torch.ones_like(names, dtype=torch.float64)
+    into, height = torch.zeros_like(names), torch.full_like(size, torch.inf)
+    left = torch.full((pictures, 1), total, device=d.device)
+    while (n := d.shape[1]) > 1:
+        d.diagonal(dim1=1, dim2=2).fill_(_FAR)
+        near, nearest = d.min(2)  # of equals the first, so that the lowest of the closest pairs is always mutual
+        rows = torch.arange(n, device=d.device)
+        mutual = (nearest.gather(1, nearest) == rows) & (rows < left)
+        first, second = mutual & (rows < nearest), mutual & (rows > nearest)
+        into.scatter_(1, names, torch.where(second, names.gather(1, nearest), into.gather(1, names)))
+        height.scatter_(1, names, torch.where(second, near, height.gather(1, names)))
+        keep = (rows < left) & ~second
+        left = keep.sum(1, keepdim=True)
+        a = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(left.max())]  # those that go on, in order
+        b = torch.where(first, nearest, rows).gather(1, a)
+        share = torch.where(b != a, size.gather(1, b), 0.0)  # what the second has in the union
+        size = size.gather(1, a) + share
+        d = _combine(d, a, b, share / size, left)
+        # Rows behind the last cluster keep the names of clusters that ended; nothing is written for them.
+        names = names.gather(1, a)
+    return into, height
+
+
+def _combine(d: Tensor, a: Tensor, b: Tensor, share: Tensor, left: Tensor) -> Tensor:
+    """[B, n, n] → [B, n′, n′]: cluster i is the union of a_i and b_i, or a_i alone where its share of b is 0."""
+    rows = torch.lerp(_rows(d, a), _rows(d, b), share[:, :, None])  # [B, n′, n]
+    both = torch.lerp(_rows(rows.mT, a), _rows(rows.mT, b), share[:, :, None])  # [B, n′, n′]
+    both = torch.minimum(both, both.mT)  # symmetric to the last bit
+    empty = torch.arange(both.shape[1], device=d.device) >= left  # [B, n′]
+    return both.masked_fill_(empty[:, None], _FAR)
+
+
+def _rows(d: Tensor, which: Tensor) -> Tensor:
+    return d.gather(1, which[:, :, None].expand(-1, -1, d.shape[2]))

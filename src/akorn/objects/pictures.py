@@ -1,0 +1,164 @@
+"""Masks and features as pictures: palettes, overlays, PCA colours, and pages of panels side by side."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from akorn.files import replacing
+from akorn.objects.features import principal_components
+from akorn.objects.metrics import contingency
+
+Pixels = NDArray[np.uint8]  # [H, W, 3]
+Labels = NDArray[np.integer]  # [H, W]
+
+_NONE = (255, 255, 255)  # ignored, or in no cluster
+_GROUND = (58, 64, 74)  # label 0
+_FIRST = (
+    (230, 75, 60), (52, 152, 219), (241, 196, 15), (46, 178, 100), (155, 89, 182), (243, 140, 40), (26, 188, 172),
+    (232, 121, 178), (149, 204, 64), (130, 90, 60), (90, 110, 200), (200, 180, 150),
+)  # fmt: skip
+_INK = (28, 35, 48)
+_PANEL = 128  # the least side of a panel on a page, in pixels
+
+
+@cache
+def palette(count: int) -> Pixels:
+    """[count, 3]: a dark grey for label 0, then colours that are easily told apart.
+
+    Label 0 is a true mask's background, and the cluster of a picture's first corner, which mostly is background too.
+    """
+    colours = [_GROUND, *_FIRST]
+    while len(colours) < count:  # golden-angle hues never repeat
+        hue = len(colours) * 0.618033988749895 % 1
+        red, green, blue = colorsys.hsv_to_rgb(hue, 0.55 + 0.4 * (len(colours) % 2), 0.9)
+        colours.append((round(255 * red), round(255 * green), round(255 * blue)))
+    return np.array(colours[:count], np.uint8)
+
+
+def colour_labels(labels: ArrayLike) -> Pixels:
+    """Labels [H, W] → RGB; negative ones are white."""
+    array = np.asarray(labels)
+    table = np.concatenate((np.array([_NONE], np.uint8), palette(max(int(array.max(initial=0)), 0) + 1)))
+    return table[np.maximum(array, -1) + 1]
+
+
+def like_truth(predicted: ArrayLike, truth: ArrayLike) -> Labels:
+    """The clusters of a picture [H, W], numbered so that they get the colours of what they match.
+
+    The pair of cluster and true region (background included) with the largest IoU goes first, then the next among
+    those left; clusters that match nothing get numbers of their own.
+    """
+    found, true = np.asarray(predicted).astype(np.int64), np.asarray(truth).astype(np.int64)
+    table = contingency(torch.from_numpy(found)[None], torch.from_numpy(true)[None])[0, :, 1:].numpy()
+    union = table.sum(1, keepdims=True) + table.sum(0) - table
+    iou = table / np.maximum(union, 1)
+    numbers: dict[int, int] = {}
+    while iou.size and iou.max() > 0:
+        region, cluster = np.unravel_index(iou.argmax(), iou.shape)
+        numbers[int(cluster)] = int(region)
+        iou[region], iou[:, cluster] = 0, 0
+    free = int(max(true.max(initial=0), 0)) + 1
+    for cluster in np.unique(found[found >= 0]).tolist():
+        if cluster not in numbers:
+            numbers[cluster] = free
+            free += 1
+    lookup = np.full(max(int(found.max(initial=-1)), 0) + 2, -1)
+    for cluster, number in numbers.items():
+        lookup[cluster + 1] = number
+    return lookup[np.maximum(found, -1) + 1]
+
+
+def overlay(image: ArrayLike, labels: ArrayLike, opacity: float = 0.5) -> Pixels:
+    """The picture [C, H, W] in bytes under the colours of its clusters, whose borders are drawn in white."""
+    array = np.asarray(labels)
+    mixed = (1 - opacity) * as_rgb(image) + opacity * colour_labels(array)
+    border = np.zeros(array.shape, bool)
+    border[1:] |= array[1:] != array[:-1]
+    border[:, 1:] |= array[:, 1:] != array[:, :-1]
+    mixed[border] = 255
+    return mixed.round().astype(np.uint8)
+
+
+def as_rgb(image: ArrayLike) -> Pixels:
+    """A picture [1 or 3, H, W] in bytes → [H, W, 3]."""
+    array = np.asarray(image)
+    if array.ndim != 3 or array.shape[0] not in (1, 3) or array.dtype != np.uint8:
+        raise ValueError(f"a picture must be bytes [1 or 3, H, W], got {array.dtype} {list(array.shape)}")
+    return np.ascontiguousarray(np.broadcast_to(array, (3, *array.shape[1:])).transpose(1, 2, 0))
+
+
+def colour_features(features: torch.Tensor, first: int = 0) -> Pixels:
+    """Features [K, h, w] → RGB [h, w, 3]: principal components first + 1 to first + 3 as red, green and blue."""
+    _, height, width = features.shape
+    points = features.detach().cpu().double().flatten(1).T[None]  # [1, h·w, K]
+    return _rgb(principal_components(points, first + 3)[0, :, first:]).reshape(height, width, 3)
+
+
+def colour_states(states: torch.Tensor) -> Pixels:
+    """States [T, C, h, w] of oscillators → RGB [T, h, w, 3]; one PCA for all steps, so that colours can be followed."""
+    steps, _, height, width = states.shape
+    points = states.detach().cpu().double().permute(0, 2, 3, 1).flatten(0, 2)[None]  # [1, T·h·w, C]
+    return _rgb(principal_components(points, 3)[0]).reshape(steps, height, width, 3)
+
+
+def _rgb(coordinates: torch.Tensor) -> Pixels:
+    """Coordinates [P, 3] → bytes [P, 3]; the middle 98 % of each fill the range."""
+    values = coordinates.numpy()
+    low, high = np.quantile(values, (0.01, 0.99), axis=0)
+    flat = high - low <= 1e-6 * np.abs(values).max()  # a component that is there by rounding alone stays grey
+    spread = np.where(flat, np.inf, high - low)
+    middle = (low + high) / 2
+    return (255 * (0.5 + (values - middle) / spread).clip(0, 1)).round().astype(np.uint8)
+
+
+def enlarge_pixels(pixels: Pixels, width: int, height: int) -> Image.Image:
+    """An RGB picture in another size, pixels kept sharp."""
+    return Image.fromarray(pixels).resize((width, height), Image.Resampling.NEAREST)
+
+
+def write_mask(path: Path, labels: ArrayLike) -> None:
+    """Labels [H, W], from 0 to 255, as a PNG with a palette: the numbers in it are the labels."""
+    array = np.asarray(labels)
+    if array.size and not 0 <= array.min() <= array.max() <= 255:
+        raise ValueError(
+            f"a PNG with a palette holds labels from 0 to 255, these run from {array.min()} to {array.max()}"
+        )
+    image = Image.fromarray(array.astype(np.uint8), "P")
+    image.putpalette(palette(256).tobytes())
+    with replacing(path) as temporary:
+        image.save(temporary, format="PNG")
+
+
+def write_rgb(path: Path, pixels: Pixels) -> None:
+    """An RGB picture as PNG."""
+    with replacing(path) as temporary:
+        Image.fromarray(pixels).save(temporary, format="PNG")
+
+
+def write_page(path: Path, headings: Sequence[str], rows: Sequence[Sequence[Pixels]]) -> Path:
+    """Pictures side by side, one row after the other, under the headings of their columns; as PNG."""
+    if not rows or any(len(row) != len(headings) for row in rows):
+        raise ValueError(f"a page needs rows of {len(headings)} pictures, got {[len(row) for row in rows]}")
+    tall, wide = (max(picture.shape[axis] for row in rows for picture in row) for axis in (0, 1))
+    times = max(1, -(-_PANEL // max(tall, wide)))
+    width, height, gap, head = wide * times, tall * times, 6, 24
+    page = Image.new("RGB", (gap + len(headings) * (width + gap), head + len(rows) * (height + gap)), "white")
+    pen = ImageDraw.Draw(page)
+    for column, heading in enumerate(headings):
+        middle = gap + column * (width + gap) + width / 2
+        pen.text((middle, head / 2), heading, fill=_INK, font=ImageFont.load_default(13), anchor="mm")
+    for number, row in enumerate(rows):
+        for column, picture in enumerate(row):
+            place = (gap + column * (width + gap), head + number * (height + gap))
+            page.paste(enlarge_pixels(picture, width, height), place)
+    with replacing(path) as temporary:
+        page.save(temporary, format="PNG")
+    return path

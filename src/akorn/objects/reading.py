@@ -1,0 +1,59 @@
+"""One picture from a file, as a model takes it: what had to be changed is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from akorn.errors import AkornError
+from akorn.pictures import flatten, open_picture
+
+
+@dataclass(frozen=True)
+class Read:
+    """A picture from a file."""
+
+    pixels: Tensor  # bytes [1 or 3, S, S], as the model takes it
+    original: NDArray[np.uint8]  # [1 or 3, H, W], in its own size
+    changes: tuple[str, ...]
+    """What was done to it, in words."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the file's picture."""
+        return self.original.shape[1], self.original.shape[2]
+
+
+def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = True) -> Read:
+    """A picture file as side × side pixels of 1 or 3 channels.
+
+    Other proportions are stretched, so that the whole picture gets a mask. With resize=False a picture of another
+    size is refused. Grey becomes colours and colours grey where the model needs it.
+    """
+    picture = open_picture(path)
+    changes = []
+    mode = "L" if channels == 1 else "RGB"
+    if picture.mode != mode:
+        if not (picture.mode == "P" and channels == 3):  # a palette is only another way to store colours
+            changes.append(f"converted from {picture.mode} to {'grey' if channels == 1 else 'RGB'}")
+        picture = flatten(picture).convert(mode)
+    original = _array(picture)
+    if picture.size != (side, side):
+        size = f"{picture.width} × {picture.height}"
+        if not resize:
+            raise AkornError(f"{path}: {size} pixels, expected {side} × {side} (--no-resize was asked for)")
+        changes.append(f"resized from {size} to {side} × {side}")
+        picture = picture.resize((side, side), Image.Resampling.BILINEAR)
+    return Read(torch.from_numpy(_array(picture)), original, tuple(changes))
+
+
+def _array(picture: Image.Image) -> NDArray[np.uint8]:
+    """Bytes [1 or 3, H, W]."""
+    array = np.array(picture, dtype=np.uint8)
+    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))

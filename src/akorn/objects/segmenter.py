@@ -1,0 +1,158 @@
+"""From pictures to masks: a model's features, clustered. What evaluation, `akorn segment` and plots share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from akorn.augment.pictures import as_float
+from akorn.devices import pick_device
+from akorn.errors import AkornError
+from akorn.objects.cluster import Method, partitions
+from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
+from akorn.objects.tree import Counts
+
+# Rec. 601, as Pillow makes grey of colours.
+_GREY = (0.299, 0.587, 0.114)
+
+
+class Extractor(Protocol):
+    """A model whose features can be clustered: the room's own, or a frozen one (`frozen.FrozenFeatures`)."""
+
+    @property
+    def config(self) -> Any:
+        """With `patch` and `image_size` in pixels, and `image_channels`."""
+
+    def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Pictures [B, C, H, W], floats in 0–1 → features [B, K, h, w]."""
+
+    def parameters(self) -> Any:
+        """Tensors that tell the device."""
+
+
+@dataclass(frozen=True)
+class SegmentSettings:
+    """How masks are made of features; the defaults are the published protocol without up-tiling."""
+
+    method: Method = "average"
+    uptile: int = 1
+    """Up-tiling by this factor, which must divide the patch size."""
+    bilinear: int = 1
+    """Bilinear enlargement of the features by this factor, what up-tiling is compared with."""
+    components: int = COMPONENTS
+    """Principal components that are clustered."""
+    steps: int | None = None
+    """Steps T of each block; None for the training's."""
+    seed: int = 0
+    """Of the oscillators' start and of k-means."""
+
+
+class Segmenter:
+    """A model and how its features become masks.
+
+    Pictures are [B, C, H, W], bytes or floats in 0–1, of any size that patches fit into.
+    """
+
+    def __init__(self, model: Extractor, settings: SegmentSettings | None = None) -> None:
+        settings = settings if settings is not None else SegmentSettings()
+        if settings.steps is None:
+            settings = replace(settings, steps=getattr(model.config, "steps", None))  # so that records know it
+        self.model, self.settings = model, settings
+        self.device: torch.device = next(iter(model.parameters())).device
+        check_factor(model.config.patch, self.settings.uptile)
+        if self.settings.bilinear < 1 or self.settings.components < 1:
+            raise AkornError(
+                f"the enlargement and the number of components must be at least 1, got {self.settings.bilinear}"
+                f" and {self.settings.components}"
+            )
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_folder: str | Path = "shapes", settings: SegmentSettings | None = None, device: str = "auto"
+    ) -> Self:
+        """With shipped weights by name, or a model from a folder or the hub."""
+        from akorn.objects.net import ObjectsNet
+
+        return cls(ObjectsNet.from_pretrained(name_or_folder, device=pick_device(device)), settings)
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """How many points, down and across, a picture of that size has to cluster; AkornError if patches don't fit."""
+        patch = self.model.config.patch
+        if height < patch or width < patch or height % patch or width % patch:
+            raise AkornError(f"pictures of {height} × {width} pixels cannot be cut into patches of {patch} × {patch}")
+        times = self.settings.uptile * self.settings.bilinear
+        return height // patch * times, width // patch * times
+
+    def check(self, clusters: int, height: int, width: int) -> None:
+        """AkornError unless pictures of that size can be cut into so many clusters."""
+        rows, columns = self.grid(height, width)
+        if not 1 <= clusters <= rows * columns:
+            raise AkornError(
+                f"{clusters} clusters cannot be made: a picture of {height} × {width} pixels has {rows * columns}"
+                f" patches, expected from 1 to so many"
+            )
+
+    @torch.inference_mode()
+    def features(self, images: Tensor, number: int = 0) -> Tensor:
+        """[B, K, h, w], up-tiled or enlarged; `number` tells batches apart whose starts shall differ."""
+        settings = self.settings
+        pictures = as_channels(as_float(images.to(self.device)), self.model.config.image_channels)
+        self.grid(*pictures.shape[2:])
+        generator = self._generator(number)
+
+        def extract(windows: Tensor) -> Tensor:
+            return self.model.features(windows, settings.steps, generator)
+
+        return enlarge(uptile(extract, pictures, self.model.config.patch, settings.uptile), settings.bilinear)
+
+    @torch.inference_mode()
+    def trajectory(self, images: Tensor, number: int = 0) -> list[Tensor]:
+        """The states of the first picture's oscillators on the way: [T + 1, C, h, w] for each block."""
+        states = getattr(self.model, "trajectory", None)
+        if states is None:
+            raise AkornError(f"{type(self.model).__name__} has no states that could be watched")
+        pictures = as_channels(as_float(images[:1].to(self.device)), self.model.config.image_channels)
+        return [block[:, 0] for block in states(pictures, self.settings.steps, self._generator(number))]
+
+    def masks(self, features: Tensor, size: tuple[int, int]) -> Callable[[Counts], Tensor]:
+        """A function from numbers of clusters to masks [B, H, W] of that size; of features [B, K, h, w]."""
+        grid = (features.shape[2], features.shape[3])
+        cut = partitions(as_points(features, self.settings.components), self.settings.method, seed=self.settings.seed)
+        return lambda clusters: as_masks(cut(clusters), grid, size)
+
+    def _generator(self, number: int) -> torch.Generator:
+        return torch.Generator(self.device).manual_seed((self.settings.seed * 1_000_003 + number) % 2**63)
+
+    def segment(self, images: Tensor, clusters: Counts, number: int = 0) -> Tensor:
+        """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
+        height, width = images.shape[2:]
+        return self.masks(self.features(images, number), (height, width))(clusters)
+
+
+def as_channels(images: Tensor, channels: int) -> Tensor:
+    """Floats [B, 1 or 3, H, W] with 1 or 3 channels: grey is repeated, colours become their luminance."""
+    if images.shape[1] == channels:
+        return images
+    if images.shape[1] == 1:
+        return images.expand(-1, channels, -1, -1)
+    weights = torch.tensor(_GREY, device=images.device, dtype=images.dtype).view(1, 3, 1, 1)
+    return (images * weights).sum(1, keepdim=True)
+
+
+def data_set_of(model: str | Path) -> str | None:
+    """The data set that a model was made for, by its name or by the recipe that its folder tells; else None."""
+    from akorn.models import training_of
+    from akorn.objects.data.sets import SETS
+
+    origin = training_of(str(model))
+    for text in (str(origin["recipe"]) if origin is not None else "", Path(model).name):
+        name = text.replace("_", "-")
+        for known in sorted(SETS, key=len, reverse=True):  # clevrtex-ood before clevrtex before clevr
+            if name == known or name.startswith(f"{known}-"):
+                return known
+    return None

@@ -1,0 +1,188 @@
+"""Object discovery as a task of the training engine: SimCLR on two views of each picture, no labels."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn.augment.config import check as check_augment
+from akorn.augment.views import two_views
+from akorn.engine.contrastive import nt_xent
+from akorn.engine.task import Batch, Data, Task
+from akorn.errors import AkornError
+from akorn.hub import load_weights
+from akorn.objects.config import check, to_settings
+from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, resized, to_device
+from akorn.objects.data.sets import GENERATED
+from akorn.objects.evaluate import evaluate
+from akorn.objects.model import ObjectsNet, build
+from akorn.objects.recipes import ObjectsRecipe
+
+
+class TrainingPictures:
+    """The training set: bytes on the device, or read from files in time. Views are made of them in the loss."""
+
+    def __init__(self, pictures: DeviceData | StreamedData) -> None:
+        self.pictures = pictures
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
+        """Pictures as bytes [B, C, H, W]."""
+        return (self.pictures[indices],)
+
+
+class StreamedPictures(TrainingPictures):
+    """A training set that is read ahead."""
+
+    def expect(self, indices: Tensor) -> None:
+        """Begin to read the pictures at `indices`."""
+        assert isinstance(self.pictures, StreamedData)
+        self.pictures.expect(indices)
+
+
+class ObjectsTask(Task):
+    """A recipe, for `akorn.engine.train`."""
+
+    def __init__(self, recipe: ObjectsRecipe) -> None:
+        _check(recipe)
+        self.name = recipe.name
+        self.recipe = recipe
+        self._pictures: PictureSet | None = None
+        self._valid: PictureSet | None = None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Model, data, loss and start as JSON values."""
+        data = asdict(self.recipe.data)
+        path = self.recipe.data.path
+        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        model = to_settings(self.recipe.model)
+        return {"model": model, "data": data, "init": self.recipe.init, "temperature": self.recipe.temperature}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the pictures, or of the files' names and sizes."""
+        return self._training().fingerprint()
+
+    def build_model(self) -> nn.Module:
+        """The recipe's model, with the weights it starts from."""
+        model = build(self.recipe.model)
+        if self.recipe.init is not None:
+            start_from(model, self.recipe.init)
+        return model
+
+    def build_data(self, device: torch.device) -> Data:
+        """The training set, on the device where it fits."""
+        self._validation()  # what is wrong with it shows before the training, not after
+        pictures = to_device(self._training(), device)
+        return StreamedPictures(pictures) if isinstance(pictures, StreamedData) else TrainingPictures(pictures)
+
+    def loss(
+        self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """NT-Xent of two views of each picture; how similar the two are as a curve."""
+        (images,) = batch
+        side = self.recipe.model.image_size
+        with torch.no_grad():
+            views = two_views(images, self.recipe.data.augment, generator, size=(side, side))  # [2·B, C, H, W]
+        first, second = model(views, None, generator).chunk(2)
+        loss = nt_xent(first, second, temperature=self.recipe.temperature)
+        with torch.no_grad():
+            similarity = F.cosine_similarity(first, second).mean()
+        return loss, {"similarity": similarity}
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """FG-ARI and MBO on the validation pictures, where there are some with masks."""
+        assert isinstance(model, ObjectsNet)
+        valid, options = self._validation(), self.recipe.valid
+        if valid is None:
+            return {}
+        return evaluate(model, valid, options.clusters, uptile=options.uptile).scores
+
+    def compile(self, model: nn.Module) -> None:
+        """Compile one step of the model that is trained; its average is looked at too rarely for that."""
+        assert isinstance(model, ObjectsNet)
+        if model.training:
+            model.compile_step(dynamic=False)
+
+    def _training(self) -> PictureSet:
+        if self._pictures is None:
+            data, size = self.recipe.data, self.recipe.model.image_size
+            if data.path is not None:
+                self._pictures = load(data.path, "train", size, data.count, labels=False)
+            else:
+                self._pictures = resized(generate(data.name, "train", data.count, data.seed, labels=False), size)
+        return self._pictures
+
+    def _validation(self) -> PictureSet | None:
+        """Pictures to score; None where the training data has none with masks."""
+        if self._valid is None:
+            data, valid, size = self.recipe.data, self.recipe.valid, self.recipe.model.image_size
+            if valid.path is not None:
+                self._valid = load(valid.path, "valid", size, valid.count)
+            elif data.path is None:
+                self._valid = resized(generate(data.name, "valid", valid.count, data.seed), size)
+            else:
+                self._valid = self._beside_training()
+        return self._valid
+
+    def _beside_training(self) -> PictureSet | None:
+        """The validation part of the data that is trained on, or of a single file its first pictures."""
+        path, count, size = self.recipe.data.path, self.recipe.valid.count, self.recipe.model.image_size
+        assert path is not None
+        try:
+            found = load(path, "valid", size, count)
+            if found.load([0]).labels is not None:
+                return found
+            reason = f"{path}: its pictures have no masks"
+        except AkornError as error:
+            reason = str(error)
+        logging.getLogger(__name__).warning("nothing is scored while training: %s", reason)
+        return None
+
+
+def make_task(recipe: ObjectsRecipe) -> ObjectsTask:
+    """The task of a recipe."""
+    return ObjectsTask(recipe)
+
+
+def start_from(model: ObjectsNet, name_or_folder: str) -> None:
+    """Give a model the weights of another, trained at any picture size: positions are resized.
+
+    γ stays the model's own, since it is a setting and not learned.
+    """
+    source = ObjectsNet.from_pretrained(name_or_folder)
+    if source.architecture != model.architecture:
+        raise AkornError(
+            f"{name_or_folder}: holds a model of the kind {source.architecture!r}, not {model.architecture!r}"
+        )
+    if source.config.patch == model.config.patch and source.grid != model.grid:
+        source = source.resized(model.config.image_size, model.config.image_size)
+    own = model.state_dict()
+    kept = {name: own[name] for name in own if name.rpartition(".")[2] == "gamma"}
+    load_weights(model, {**source.state_dict(), **kept}, name_or_folder)
+
+
+def _check(recipe: ObjectsRecipe) -> None:
+    check(recipe.model)
+    check_augment(recipe.data.augment)
+    if recipe.data.path is None and recipe.data.name not in GENERATED:
+        known = f"we generate {', '.join(GENERATED)}"
+        raise AkornError(
+            f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
+        )
+    if not recipe.temperature > 0:
+        raise AkornError(f"temperature is {recipe.temperature}, expected above 0")
+    for name, value in (("valid.count", recipe.valid.count), ("data.count", recipe.data.count)):
+        if value is not None and value < 1:
+            raise AkornError(f"{name} is {value}, expected 1 or more")
+    if recipe.valid.uptile < 1 or recipe.model.patch % recipe.valid.uptile:
+        raise AkornError(
+            f"valid.uptile is {recipe.valid.uptile}, expected a divisor of the patch, {recipe.model.patch}"
+        )

@@ -1,0 +1,77 @@
+"""The tree of an agglomerative clustering: who merged into whom and how far apart they were, and where to cut it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from akorn.errors import AkornError
+
+Counts = int | Sequence[int] | Tensor
+"""A number of clusters for all pictures, or one for each."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The merges of B pictures of P points each.
+
+    A cluster is called by its lowest point. Of two clusters that merge, the higher name ends, so every point but
+    point 0 ends once: its row says where and when.
+    """
+
+    into: Tensor
+    """[B, P], int64: the point that a point's cluster merged into, always a lower one; point 0 keeps 0."""
+    height: Tensor
+    """[B, P], float64: the mean distance between the two clusters; infinite for point 0."""
+    error: Tensor | None = None
+    """[B]: by how much, relative to each other, two heights of a picture may be wrong; None for nothing."""
+    exactly: Callable[[int], tuple[Tensor, Tensor]] | None = None
+    """Gives a picture's rows without error, where a cut falls between two heights that the error hides."""
+
+    def cut(self, clusters: Counts) -> Tensor:
+        """Labels [B, P] of the partition into `clusters` clusters, numbered from 0 by their lowest point.
+
+        As SciPy's `fcluster(…, criterion="maxclust")`: the lowest cut that leaves at most so many clusters. There
+        are fewer where merges at the height of the cut tie, since all or none of those are undone.
+        """
+        pictures, points = self.into.shape
+        counts = cluster_counts(clusters, pictures, points).to(self.into.device)
+        # Heights of the merges in order; the cut is at that of merge P − k, and of none where k = P.
+        ordered = self.height.sort(dim=1).values
+        ordered = torch.cat((ordered.new_full((pictures, 1), -torch.inf), ordered), 1)
+        limit = ordered.gather(1, points - counts[:, None])  # [B, 1]
+        if self.error is not None and self.exactly is not None:
+            above = ordered.gather(1, points - counts[:, None] + 1)
+            hidden = (above <= limit * (1 + self.error[:, None])) & (self.error[:, None] > 0)
+            for index in hidden.flatten().nonzero().flatten().tolist():
+                self.into[index], self.height[index] = self.exactly(index)
+                self.error[index] = 0
+            if hidden.any():
+                return self.cut(clusters)
+        own = torch.arange(points, device=self.into.device).expand(pictures, points)
+        root = torch.where(self.height <= limit, self.into, own)
+        for _ in range(max(1, (points - 1).bit_length())):  # each round doubles how far a pointer leads
+            root = root.gather(1, root)
+        return (root == own).cumsum(1).sub(1).gather(1, root)
+
+
+def cluster_counts(clusters: Counts, pictures: int, points: int) -> Tensor:
+    """[B], int64: how many clusters each picture gets; AkornError where that cannot be."""
+    counts = torch.as_tensor(clusters, dtype=torch.int64).cpu()
+    if counts.ndim > 1 or (counts.ndim == 1 and len(counts) != pictures):
+        raise ValueError(f"clusters must be one number or one for each of {pictures} pictures, got {clusters!r}")
+    counts = counts.expand(pictures)
+    if pictures and int(counts.min()) < 1:
+        raise AkornError(f"the number of clusters must be at least 1, got {int(counts.min())}")
+    if pictures and int(counts.max()) > points:
+        raise AkornError(f"{int(counts.max())} clusters were asked for, but a picture has only {points} patches")
+    return counts
+
+
+def chunks(total: int, size: int) -> list[tuple[int, int]]:
+    """(start, end) of consecutive pieces of at most `size`."""
+    return list(pairwise([*range(0, total, max(1, size)), total])) if total else []

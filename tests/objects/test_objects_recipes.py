@@ -1,0 +1,174 @@
+"""Recipes and tables of object discovery: the paper's settings, overrides, and which record fills which cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tyro
+
+from akorn.engine.config import check as check_training
+from akorn.engine.tables import chosen, render
+from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
+from akorn.objects.data.sets import SETS
+from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
+from akorn.objects.tables import SHAPES_TABLE, SYNTH, TABLES
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_whole(name: str) -> None:
+    recipe = RECIPES[name]()
+    assert recipe.name == name
+    assert RECIPES[name].__doc__
+    check(recipe.model)
+    check_training(recipe.train)
+    about = SETS[recipe.data.name]
+    assert (recipe.model.image_size, recipe.model.image_channels) == (about.size, about.channels)
+    assert name.startswith(recipe.data.name)
+
+
+# Tab. `synth_settings`, `clevrtex_settings`, `real_settings`: patch, patches a side, channels, T, epochs, rate, batch.
+PAPER = {
+    "tetrominoes_akorn": (4, 8, 128, 8, 50, 1e-3, 256),
+    "dsprites_akorn": (4, 16, 128, 8, 50, 1e-3, 256),
+    "clevr_akorn": (8, 16, 256, 8, 300, 1e-3, 256),
+    "shapes_akorn_l3": (2, 20, 256, 4, 100, 1e-3, 256),
+    "clevrtex_akorn_l2": (8, 16, 256, 8, 500, 5e-4, 256),
+    "clevrtex_akorn_large": (8, 16, 512, 8, 1000, 5e-4, 256),
+    "imagenet_akorn": (16, 16, 768, 4, 400, 5e-4, 512),
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_settings_are_the_papers(name: str) -> None:
+    recipe = RECIPES[name]()
+    model, train = recipe.model, recipe.train
+    assert isinstance(model, AkornConfig)
+    side = model.image_size // model.patch
+    found = (model.patch, side, model.channels, model.steps, train.epochs)
+    assert (*found, train.optimiser.learning_rate, train.batch_size) == PAPER[name]
+    assert (model.n, model.heads, model.gamma) == (4, 8, 0.5)
+    assert model.norm_c == (recipe.data.name in ("shapes", "clevrtex", "imagenet"))
+    assert (train.ema.decay, train.ema.every, train.ema.after) == (0.998, 10, 200)
+    assert (train.optimiser.name, train.optimiser.clip, train.schedule.warmup) == ("adam", 0.0, 0)
+    assert recipe.data.augment.flip == (0.5 if name == "imagenet_akorn" else 0.0)
+
+
+def test_baselines_are_trained_as_akorn_is() -> None:
+    for name, recipe in RECIPES.items():
+        data = recipe().data.name
+        reference = next(other for key, other in RECIPES.items() if key.startswith(f"{data}_akorn"))
+        if name != "clevrtex_akorn_large":
+            assert recipe().train == reference().train
+
+
+def test_kernels_are_the_papers() -> None:
+    for data, kernel in (("tetrominoes", 5), ("dsprites", 7), ("clevr", 9)):
+        for kind in ("akorn_conv", "itrconv"):
+            model = RECIPES[f"{data}_{kind}"]().model
+            assert isinstance(model, AkornConvConfig | ItrConvConfig)
+            assert (model.kernel, model.blocks, model.steps) == (kernel, 1, 8)
+
+
+def test_blocks_and_dimensions_are_those_of_the_names() -> None:
+    for name, recipe in RECIPES.items():
+        model, last = recipe().model, name.rpartition("_")[2]
+        if last[0] == "l" and last[1:].isdigit():
+            assert model.blocks == int(last[1:])
+        if last[0] == "n" and last[1:].isdigit():
+            assert isinstance(model, AkornConfig)
+            assert model.n == int(last[1:])
+        if isinstance(model, ViTConfig):
+            assert (model.blocks, model.steps) == (8, 1)
+
+
+def test_shipped_weights_have_recipes() -> None:
+    assert set(SHIPPED) == {"shapes", "tetrominoes", "dsprites"}
+    assert all(SHIPPED[name].startswith(f"{name}_akorn") and SHIPPED[name] in RECIPES for name in SHIPPED)
+
+
+def test_settings_can_be_overridden_from_the_command_line() -> None:
+    words = "--model.gamma 1.0 --model.norm-c --train.precision bf16 --model.recompute --data.augment.hue 0.2"
+    words += " --init tetrominoes --valid.uptile 4 --train.optimiser.learning-rate 5e-4"
+    kind = tyro.conf.AvoidSubcommands[ObjectsRecipe]
+    recipe = tyro.cli(kind, args=words.split(), default=RECIPES["tetrominoes_akorn"]())
+    before = RECIPES["tetrominoes_akorn"]()
+    assert recipe.model == replace(before.model, gamma=1.0, norm_c=True, recompute=True)
+    assert (recipe.train.precision, recipe.train.optimiser.learning_rate) == ("bf16", 5e-4)
+    assert (recipe.data.augment.hue, recipe.init, recipe.valid.uptile) == (0.2, "tetrominoes", 4)
+
+
+def test_reading_recipes_and_tables_imports_no_torch() -> None:
+    code = "import sys, akorn.objects.recipes, akorn.objects.tables, akorn.augment; print('torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"
+
+
+def record(name: str = "tetrominoes_akorn", seed: int = 0, **config: object) -> dict[str, Any]:
+    settings = {"data": "tetrominoes-test", "uptile": 1, "clusters": 4, "method": "average", "pictures": 320}
+    settings |= {"steps": 8, **config}
+    metrics = {"fg_ari": 90.0 + seed, "mbo": 57.0}
+    return {"kind": "eval", "name": name, "seed": seed, "metrics": metrics, "config": settings, "date": f"2026-0{seed}"}
+
+
+def test_a_record_fills_its_own_cell_only() -> None:
+    plain, tiled = SYNTH.rows[3], SYNTH.rows[4]
+    assert (plain.label, tiled.label) == ("AKOrN, attention", "AKOrN, attention, up-tiling ×4")
+    records = [record(), record(seed=1, data="tetrominoes"), record(uptile=4, seed=2)]
+    assert [r["seed"] for r in chosen(records, plain.cells[0])] == [0, 1]
+    assert [r["seed"] for r in chosen(records, tiled.cells[1])] == [2]
+    others = [row for row in SYNTH.rows if row.label not in (plain.label, tiled.label)]
+    assert not any(chosen(records, cell) for row in others for cell in row.cells)
+    assert not any(chosen(records, cell) for cell in plain.cells[2:])
+    text = render(records, TABLES)
+    assert "90.5 ± 0.7 (2) | 88.6 ± 1.7" in text
+    assert "92.0 (1) | 93.1 ± 0.3" in text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"pictures": 100},
+        {"clusters": 5},
+        {"method": "kmeans"},
+        {"steps": 16},
+        {"uptile": 2},
+        {"bilinear": 4},
+        {"data": "tetrominoes-valid"},
+        {"split": "valid"},
+    ],
+)
+def test_another_protocol_fills_no_cell(other: dict[str, object]) -> None:
+    assert not any(chosen([record(**other)], cell) for table in TABLES for row in table.rows for cell in row.cells)
+
+
+def test_trials_fill_no_cell() -> None:
+    cell = SYNTH.rows[3].cells[0]
+    for overrides, fits in (({"model.gamma": 1.0}, 0), ({"train.steps": 500}, 0), ({"train.compile": True}, 1)):
+        trial = {**record(), "extra": {"training": {"recipe": "tetrominoes_akorn", "overrides": overrides}}}
+        assert len(chosen([trial], cell)) == fits
+    assert len(chosen([{**record(), "extra": {"training": None}}], cell)) == 1
+
+
+def test_every_recipe_has_its_row_and_rows_have_recipes() -> None:
+    found = set()
+    for name, recipe in RECIPES.items():
+        model = recipe().model
+        for data in ("tetrominoes", "dsprites", "clevr", "shapes", "clevrtex", "voc"):
+            clusters = SETS[data].clusters
+            for uptile in (1, 4):
+                probe = record(name, data=data, clusters=clusters, pictures=10_000, steps=model.steps, uptile=uptile)
+                probe["metrics"] |= {"mbo_i": 1.0, "mbo_c": 2.0}
+                if any(chosen([probe], cell) for table in TABLES for row in table.rows for cell in row.cells):
+                    found.add(name)
+    assert found == set(RECIPES)
+
+
+def test_the_papers_figures_stand_beside() -> None:
+    last = {row.label: [cell.paper for cell in row.cells] for row in SHAPES_TABLE.rows}
+    assert last["AKOrN, attention, L = 3"] == ["71.3 ± 4.2", "46.9 ± 1.4"]
+    assert all(dataclasses.is_dataclass(table) for table in TABLES)

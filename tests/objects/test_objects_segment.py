@@ -1,0 +1,153 @@
+"""`akorn segment`: masks in the picture's own size, what was changed is said, and one bad picture spoils no other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from akorn.cli import parse, segment
+from akorn.errors import AkornError
+from akorn.objects.animation import write_animation
+from akorn.objects.config import AkornConfig
+from akorn.objects.model import build
+from akorn.objects.pictures import write_mask
+from akorn.objects.reading import read_picture
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model and pictures, where the commands run."""
+    monkeypatch.setattr("akorn.rooms.ROOMS", ("sudoku", "objects"))
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=2, blocks=2)).save_pretrained("tiny")
+    pixels = np.full((16, 16, 3), 30, np.uint8)
+    pixels[4:8, 4:12] = (250, 20, 20)
+    Image.fromarray(pixels).save("good.png")
+    Image.fromarray(pixels).resize((30, 20)).convert("L").save("grey.png")
+    Path("text.png").write_text("not a picture")
+    return tmp_path
+
+
+def run(*words: object) -> int:
+    options = parse(segment.Options, [*map(str, words), "--model", "tiny", "--device", "cpu"], "segment")
+    return segment.run(options)
+
+
+def test_masks_of_every_format(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["good.png", "grey.png", "--clusters", 3, "--uptile", 2, "--out", "out", "--format", "png,npz,overlay"]
+    assert run(*words, "--gif", "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["image"] for line in lines] == ["good.png", "grey.png"]
+    assert lines[0]["changes"] == []
+    assert lines[1]["changes"] == ["converted from L to RGB", "resized from 30 × 20 to 16 × 16"]
+    assert {path.name for path in Path("out").iterdir()} == {
+        f"{name}{end}" for name in ("good", "grey") for end in ("-mask.png", "-mask.npz", "-overlay.png", ".gif")
+    }
+    for name, size in (("good", (16, 16)), ("grey", (30, 20))):
+        labels = np.load(f"out/{name}-mask.npz")["labels"]
+        with Image.open(f"out/{name}-mask.png") as mask:
+            assert (mask.mode, mask.size) == ("P", size)
+            np.testing.assert_array_equal(np.asarray(mask), labels)  # the numbers, not the colours
+        assert labels.min() == 0
+        assert labels.max() == 2
+        with Image.open(f"out/{name}-overlay.png") as image:
+            assert (image.mode, image.size) == ("RGB", size)
+    with Image.open("out/good.gif") as film:
+        assert film.n_frames == 2 * (2 + 1)  # two blocks, each at its start and after each step
+    assert lines[0]["pixels"] == np.bincount(np.load("out/good-mask.npz")["labels"].ravel()).tolist()
+
+
+def test_the_same_seed_gives_the_same_mask(here: Path) -> None:
+    assert run("good.png", "--clusters", 3, "--out", "a", "--format", "npz") == 0
+    assert run("grey.png", "good.png", "--clusters", 3, "--out", "b", "--format", "npz") == 0  # whatever else is there
+    np.testing.assert_array_equal(np.load("a/good-mask.npz")["labels"], np.load("b/good-mask.npz")["labels"])
+
+
+def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sub").mkdir()
+    Path("sub/good.png").write_bytes(Path("good.png").read_bytes())
+    Path("cut.png").write_bytes(Path("good.png").read_bytes()[:60])
+    words = ["good.png", "text.png", "absent.png", "sub/good.png", "cut.png", "sub", "--clusters", 2, "--out", "out"]
+    assert run(*words) == 2
+    told = capsys.readouterr()
+    assert told.out.startswith("good.png: 2 clusters → ")
+    lines = told.err.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith("akorn: ") for line in lines)
+    for part in ("text.png: not a picture", "absent.png: there is no such file", "sub/good.png: its files would",
+                 "cut.png: cannot be read", "sub: is a folder"):  # fmt: skip
+        assert part in told.err
+    assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
+
+
+def test_other_sizes_are_refused_where_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("grey.png", "--clusters", 2, "--out", "out", "--no-resize", "--json") == 2
+    assert "30 × 20 pixels, expected 16 × 16" in json.loads(capsys.readouterr().out)["error"]
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "needs a picture"),
+        (["good.png"], "--clusters is missing"),
+        (["good.png", "--clusters", 0], "--clusters must be at least 1"),
+        (["good.png", "--clusters", 17], "17 clusters .* 16 patches"),
+        (["good.png", "--clusters", 2, "--uptile", 3], "must divide the patch size, 4"),
+        (["good.png", "--clusters", 2, "--format", "jpg"], "jpg"),
+        (["good.png", "--clusters", 2, "--format", ""], "nothing to write"),
+        (["good.png", "--clusters", 300], "at most 256"),
+        (["good.png", "--clusters", 2, "--method", "ward"], "--method"),
+        (["good.png", "--clusters", 2, "--seed", -1], "--seed"),
+    ],
+)
+def test_mistakes(here: Path, words: list[object], message: str) -> None:
+    before = sorted(here.iterdir())
+    with pytest.raises(AkornError, match=message):
+        run(*words)
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("good.png", "--clusters", 2, "--out", "text.png") == 2
+    assert "text.png: the folder cannot be made" in capsys.readouterr().err
+
+
+def test_the_picture_itself_is_never_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = Path("good.png").read_bytes()
+    Path("x.png").write_bytes(content)
+    Path("x-mask.png").symlink_to("x.png")
+    assert run("x.png", "--clusters", 2) == 2
+    assert "that is the picture itself" in capsys.readouterr().err
+    assert Path("x.png").read_bytes() == content
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_of_every_mode(tmp_path: Path, mode: str, channels: int) -> None:
+    grey = np.zeros((8, 8), np.uint8)
+    grey[2:6, 2:6] = 255
+    deep = mode == "I;16"
+    image = Image.fromarray(grey.astype(np.uint16) * 257) if deep else Image.fromarray(grey).convert(mode)
+    path = tmp_path / ("x.tif" if mode == "CMYK" else "x.png")
+    image.save(path)
+    read = read_picture(path, 8, channels)
+    assert read.pixels.shape == (channels, 8, 8)
+    np.testing.assert_allclose(read.pixels.numpy(), np.broadcast_to(grey, (channels, 8, 8)), atol=1)
+
+
+def test_animations_and_masks_that_cannot_be(tmp_path: Path) -> None:
+    image = np.zeros((3, 4, 4), np.uint8)
+    with pytest.raises(ValueError, match="states"):
+        write_animation(tmp_path / "x.gif", image, [torch.zeros(2, 3)], np.zeros((4, 4), int))
+    with pytest.raises(ValueError, match="20 ms"):
+        write_animation(tmp_path / "x.gif", image, [torch.zeros(2, 4, 2, 2)], np.zeros((4, 4), int), milliseconds=1)
+    with pytest.raises(ValueError, match="0 to 255"):
+        write_mask(tmp_path / "x.png", np.full((2, 2), 256))
+    assert not any(tmp_path.iterdir())
