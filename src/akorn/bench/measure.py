@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,8 @@ from torch.profiler import ProfilerActivity, profile
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler would write a line to stderr for each use
 
 Work = Callable[[], object]
+
+_LEAST = 0.005  # seconds that a measurement on a GPU takes at least
 
 
 @dataclass(frozen=True)
@@ -41,17 +44,21 @@ def measure(
     memory: whether the memory is measured at all.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
-    for work in works.values():
+    calls = {}
+    for name, work in works.items():
         work()
+        # A GPU is waited for once in many calls of short work, so that the time of a launch does not count.
+        calls[name] = 1 if device.type != "cuda" else min(100, math.ceil(_LEAST / max(_seconds(work, device), 1e-6)))
     for _ in range(repeats):
         for name, work in works.items():
-            seconds[name].append(_seconds(work, device))
+            seconds[name].append(_seconds(work, device, calls[name]))
     peak = partial(_peak_on_gpu, device=device) if device.type == "cuda" else _peak_on_cpu
     counted = {**works, **(unrecorded or {})}
     return {name: Measurement(median(seconds[name]), peak(counted[name]) if memory else 0) for name in works}
 
 
-def _seconds(work: Work, device: torch.device) -> float:
+def _seconds(work: Work, device: torch.device, calls: int = 1) -> float:
+    """Of one call, the mean of several behind each other."""
     if device.type != "cuda":
         start = time.perf_counter()
         work()
@@ -61,10 +68,11 @@ def _seconds(work: Work, device: torch.device) -> float:
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize(device)
     begin.record()
-    work()
+    for _ in range(calls):
+        work()
     end.record()
     end.synchronize()
-    return begin.elapsed_time(end) / 1e3
+    return begin.elapsed_time(end) / 1e3 / calls
 
 
 def _peak_on_gpu(work: Work, device: torch.device) -> int:

@@ -73,7 +73,9 @@ class TrainConfig:
     graph: bool = False
     """Record the loss and its gradients as CUDA graphs: small batches are then not limited by launches (CUDA only)."""
     deterministic: bool = False
-    """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error."""
+    """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error. Without it a
+    model with convolutions may differ in the last bits from run to run on a GPU, and so from a resumed run, since cuDNN
+    times its algorithms at the start and takes the fastest."""
     checkpoint_every: int = 1000
     """Steps between checkpoints; 0: only at the end."""
     keep: int = 2

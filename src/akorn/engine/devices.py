@@ -36,12 +36,17 @@ def start(config: TrainConfig) -> Accelerator:
 
 
 @contextmanager
-def numerics(config: TrainConfig) -> Iterator[None]:
-    """Set how float32 products are computed and whether algorithms must be deterministic; undo it afterwards."""
+def numerics(config: TrainConfig, *, search: bool = False) -> Iterator[None]:
+    """Set how float32 products are computed and whether algorithms must be deterministic; undo it afterwards.
+
+    search: let cuDNN time its algorithms for each shape of convolution that it meets, and take the fastest, which
+    pays where shapes repeat, as in training; not where they must be deterministic, since its choice may vary.
+    """
     before = (
         torch.get_float32_matmul_precision(),
         torch.backends.cudnn.allow_tf32,
         torch.backends.cudnn.deterministic,
+        torch.backends.cudnn.benchmark,
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
@@ -49,6 +54,7 @@ def numerics(config: TrainConfig) -> Iterator[None]:
     try:
         torch.set_float32_matmul_precision("highest" if full else "high")
         torch.backends.cudnn.allow_tf32 = not full
+        torch.backends.cudnn.benchmark = search and not config.deterministic
         if config.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
             torch.backends.cudnn.deterministic = True
@@ -58,7 +64,8 @@ def numerics(config: TrainConfig) -> Iterator[None]:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
         torch.backends.cudnn.deterministic = before[2]
-        torch.use_deterministic_algorithms(before[3], warn_only=before[4])
+        torch.backends.cudnn.benchmark = before[3]
+        torch.use_deterministic_algorithms(before[4], warn_only=before[5])
 
 
 def average_gradients(parameters: Sequence[nn.Parameter], accelerator: Accelerator) -> None:

@@ -64,7 +64,7 @@ def train(
     """
     check(config)
     accelerator = devices.start(config)
-    with devices.numerics(config):
+    with devices.numerics(config, search=True):
         started = time.monotonic()
         randomness.seed_everything(config.seed, "data")
         data = task.build_data(accelerator.device)

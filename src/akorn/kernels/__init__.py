@@ -1,7 +1,7 @@
 """Fused kernels for the hot loops, picked at run time; every one has a plain form that gives the same results.
 
-For training, layers take fused kernels by themselves for arrays that `usable` allows: the update of Eq. 4–5 forward and
-backward (`step`, `update`).
+For training, layers take fused kernels by themselves for arrays that `usable` allows, forward and backward: the update
+of Eq. 4–5 (`step`, `update`), attention with GTA (`attend`), the readout's lengths (`readout`) and GroupNorm (`norm`).
 
 `solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path where
 that applies; everywhere else, and with `enable(False)` or AKORN_KERNELS=0 in the environment, the layer's own loop.

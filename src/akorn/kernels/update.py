@@ -17,7 +17,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.attention import swap_pairs
-from akorn.kernels.update_backward import separate, update_backward
+from akorn.kernels.update_backward import Block, separate, update_backward
 from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
 MAX_N = 16
@@ -26,7 +26,7 @@ ENERGIES: dict[str | None, float] = {"eq3": 0.5, "published": 1.0}
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_ELEMENTS = 2048  # of each array, a program: 16 a thread
+BLOCK = Block(2048)  # 16 elements a thread
 
 
 @triton.jit
@@ -86,7 +86,7 @@ def _update_kernel(
 
 def update_parts(channels: int, tokens: int, n: int) -> int:
     """How many parts of a sample's energy `update_into` writes."""
-    return cut(tokens * channels // n, 1, n, torch.float32, _ELEMENTS).parts
+    return cut(tokens * channels // n, 1, n, torch.float32, BLOCK.elements).parts
 
 
 def update_into(
@@ -99,13 +99,17 @@ def update_into(
     rate: Tensor | None,
     n: int,
     pair_weight: float,
+    block: Block = BLOCK,
 ) -> None:
-    """`update` for arrays of one form, written to `out` (which may be x) and to `energies` [B, parts]."""
+    """`update` for arrays of one form, written to `out` (which may be x) and to `energies` [B, parts].
+
+    There are as many parts of the energy as `update_parts` says unless another `block` is given.
+    """
     rows, pixels = lying(x, n)
     samples = x.shape[0]
     if energies is None:  # then it makes no difference where a sample ends
         rows, samples = samples * rows, 1
-    tiles = cut(rows, pixels, n, x.dtype, _ELEMENTS)
+    tiles = cut(rows, pixels, n, x.dtype, block.elements)
     with torch.cuda.device_of(x):  # Triton launches on the current one
         _update_kernel[(samples * tiles.parts,)](
             x,
@@ -120,7 +124,7 @@ def update_into(
             pair_weight,
             ROTATE=rate is not None,
             ENERGY=energies is not None,
-            **tiles.constants,
+            **{**tiles.constants, "num_warps": block.warps},
         )
 
 
@@ -153,7 +157,7 @@ def update(
     if pair_weight is None:
         update_into(out, None, x, jx, c, gamma, rate, n, 0.0)
         return out, x.new_empty(0, dtype=_wide(x))
-    parts = cut(*lying(x, n), n, x.dtype, _ELEMENTS).parts
+    parts = cut(*lying(x, n), n, x.dtype, BLOCK.elements).parts
     energies = x.new_empty(x.shape[0], parts, dtype=_wide(x))
     update_into(out, energies, x, jx, c, gamma, rate, n, pair_weight)
     return out, energies.sum(1)

@@ -10,7 +10,7 @@ Those of γ and ω leave the kernel as a sum a program, which are then added in 
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -19,7 +19,15 @@ from torch import Tensor
 
 from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
-_ELEMENTS = 1024  # of each array, a program: 8 a thread, since more of them are held at a time than forward
+
+class Block(NamedTuple):
+    """How much a program of an update's kernel does."""
+
+    elements: int  # of each array
+    warps: int = 4
+
+
+BLOCK = Block(1024)  # 8 elements a thread, since more arrays are held at a time than forward
 
 
 @triton.jit
@@ -146,6 +154,23 @@ def update_backward(
         and of γ and ω, [2] or empty where not asked for.
 
     """
+    return launch_backward(grad, grad_energy, x, jx, c, gamma, rate, n, pair_weight, wanted, BLOCK)
+
+
+def launch_backward(
+    grad: Tensor,
+    grad_energy: Tensor | None,
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    wanted: list[bool],
+    block: Block,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`update_backward` with programs of a given size."""
     memory = form(x)
     x, jx, c, grad = (array.contiguous(memory_format=memory) for array in (x, jx, c, grad))
     apart = separate(jx, c, wanted[:2], grad_energy, pair_weight)
@@ -158,7 +183,7 @@ def update_backward(
         rows, samples = samples * rows, 1
     else:
         grad_energy = grad_energy.contiguous()
-    tiles = cut(rows, pixels, n, x.dtype, _ELEMENTS)
+    tiles = cut(rows, pixels, n, x.dtype, block.elements)
     programs = samples * tiles.parts
     wide = torch.promote_types(x.dtype, torch.float32)
     # Without Ω the kernel leaves the second row alone.
@@ -185,7 +210,7 @@ def update_backward(
             ENERGY=grad_energy is not None,
             SEPARATE=apart,
             SUMS=sums is not None,
-            **tiles.constants,
+            **{**tiles.constants, "num_warps": block.warps},
         )
     return grad_x, grad_jx, grad_c, sums.sum(1) if sums is not None else x.new_empty(0, dtype=wide)
 

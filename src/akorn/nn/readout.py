@@ -8,14 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from akorn import kernels
 from akorn import oscillators as osc
-from akorn.nn.norm import per_channel, pointwise
+from akorn.nn.norm import autocast_dtype, per_channel, pointwise
 
 
 class Readout(nn.Module):
     """C = g(m) with m_k = ‖z_k‖ + b_k and z_k = Σᵢ U_ki xᵢ + a_k ∈ R^N′ (Eq. 6, with biases).
 
-    The norm does not change when all oscillators turn together, so m sees relative directions alone.
+    The norm does not change when all oscillators turn together, so m sees relative directions alone. On a CUDA device
+    with Triton norm and bias are one fused kernel, forward and backward, which keeps z alone (`akorn.kernels`).
 
     Args:
         channels: channels C of the state.
@@ -54,12 +56,18 @@ class Readout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C], [B, tokens, C] or [B, C, H, W] → g of the same with K channels."""
-        m = self.measure(self._map(x), osc.channel_axis(x))
-        return self.g(m + per_channel(self.bias, m))
+        return self.g(self.measure(self._map(x), osc.channel_axis(x)))
 
     def measure(self, z: Tensor, dim: int) -> Tensor:
-        """‖z_k‖ over the N′ consecutive channels of each k."""
-        return torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim)
+        """‖z_k‖ + b_k over the N′ consecutive channels of each k."""
+        if kernels.usable(z) and kernels.usable(self.bias):
+            from akorn.kernels import readout
+
+            if readout.why_not(z, self.bias, self.n_out) is None:
+                dtype = torch.promote_types(autocast_dtype(z), self.bias.dtype)
+                return readout.group_lengths(z, self.bias, self.n_out, dtype)
+        m = torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim)
+        return m + per_channel(self.bias, m)
 
     def _map(self, x: Tensor) -> Tensor:
         """Ux + a: K·N′ channels."""
@@ -89,5 +97,5 @@ class LinearReadout(Readout):
         super().__init__(channels, out_channels, n_out=1, g=g, kernel_size=kernel_size)
 
     def measure(self, z: Tensor, dim: int) -> Tensor:
-        """Z itself."""
-        return z
+        """z + b."""
+        return z + per_channel(self.bias, z)

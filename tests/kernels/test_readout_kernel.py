@@ -1,0 +1,259 @@
+"""The readout's fused norm against the plain one in float64, forward and backward; and where a readout takes it."""
+
+import copy
+
+import pytest
+import torch
+
+from akorn import kernels
+from akorn import nn as akn
+from akorn import oscillators as osc
+
+F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+TOLERANCE = {F64: 1e-12, F32: 1e-6, F16: 1e-3, BF16: 8e-3}
+NCHW, LAST = torch.contiguous_format, torch.channels_last
+
+
+def draw(shape, device, dtype, n, memory=NCHW, seed=0):
+    """z, and a bias of its kind."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(*shape, generator=generator, dtype=F64).to(device, dtype).contiguous(memory_format=memory)
+    count = shape[1 if len(shape) == 4 else -1] // n
+    return z.requires_grad_(), torch.randn(count, generator=generator, dtype=F64).to(device, dtype).requires_grad_()
+
+
+def plain(z, bias, n):
+    dim = osc.channel_axis(z)
+    m = torch.linalg.vector_norm(z.unflatten(dim, (-1, n)), dim=dim)
+    return m if bias is None else m + (bias if dim == -1 else bias[:, None, None])
+
+
+def both(z, bias, n, dtype=None):
+    """(m, gradients) of the fused form, and of the plain one in float64 for the same values."""
+    from akorn.kernels.readout import group_lengths
+
+    given = [z] if bias is None else [z, bias]
+    m = group_lengths(z, bias, n, dtype or z.dtype)
+    weights = torch.linspace(0.5, 1, m.numel(), dtype=F64, device=z.device).reshape(m.shape).to(m.dtype)
+    found = [m.detach(), *torch.autograd.grad(m, given, weights)]
+    wide = [a.detach().double().requires_grad_() for a in given]
+    want = plain(wide[0], wide[1] if bias is not None else None, n)
+    return found, [want.detach(), *torch.autograd.grad(want, wide, weights.double())]
+
+
+def close(found, expected, dtype):
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert not result.isnan().any()
+        scale = max(1.0, float(wanted.abs().max())) if wanted.numel() else 1.0
+        torch.testing.assert_close(result.double(), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale)
+
+
+@pytest.mark.parametrize("n", range(1, 17))
+@pytest.mark.parametrize(
+    ("shape", "memory"), [((3, 5), NCHW), ((2, 3, 5), NCHW), ((2, 3, 3, 7), NCHW), ((2, 3, 3, 7), LAST)]
+)
+def test_every_size_and_layout(device, n, shape, memory):
+    axis = 1 if len(shape) == 4 else -1
+    shape = tuple(s * n if i == axis % len(shape) else s for i, s in enumerate(shape))
+    z, bias = draw(shape, device, F64, n, memory)
+    found, expected = both(z, bias, n)
+    close(found, expected, F64)
+    if memory is LAST:
+        assert found[0].is_contiguous(memory_format=LAST)
+        assert found[1].is_contiguous(memory_format=LAST)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+@pytest.mark.parametrize("out", [None, F32])
+@pytest.mark.parametrize("memory", [NCHW, LAST])
+def test_narrow_types(device, dtype, out, memory):
+    """More rows and pixels than a program has; the result in the type asked for, gradients in their array's."""
+    z, bias = draw((3, 4 * 33, 9, 17), device, dtype, 4, memory)
+    found, expected = both(z, bias, 4, out)
+    assert [f.dtype for f in found] == [out or dtype, dtype, dtype]
+    close(found, expected, dtype)
+
+
+def test_several_programs_of_tokens(device):
+    z, bias = draw((3, 301, 12), device, F32, 4)
+    close(*both(z, bias, 4), F32)
+    close(*both(z, None, 4), F32)
+
+
+@pytest.mark.parametrize("stride", ["transposed", "every other"])
+def test_arrays_with_gaps(device, stride):
+    _, bias = draw((2, 12), device, F64, 4)
+    z = torch.randn(2, 12, 10, dtype=F64, device=device)
+    z = (z.transpose(1, 2) if stride == "transposed" else torch.cat([z, z, z], -1)[..., 3:27:2]).requires_grad_()
+    assert not z.is_contiguous()
+    close(*both(z, bias, 4), F64)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_the_gradient_of_zero_is_zero(device, n):
+    """As torch's norm has it; next to it all is as ever."""
+    z, bias = draw((2, 3, 2 * n), device, F64, n)
+    with torch.no_grad():
+        z[0, :, :n] = 0
+    found, expected = both(z, bias, n)
+    close(found, expected, F64)
+    assert found[1][0, :, :n].eq(0).all()
+    assert found[1][0, :, n:].ne(0).all()
+
+
+def test_nothing_to_do(device):
+    z, bias = draw((0, 3, 8), device, F32, 4)
+    close(*both(z, bias, 4), F32)
+
+
+def test_impossible_arguments(device):
+    from akorn.kernels.readout import group_lengths, why_not
+
+    z, bias = draw((2, 3, 12), device, F32, 4)
+    with pytest.raises(ValueError, match="n=5"):
+        group_lengths(z, bias, 5, F32)
+    with pytest.raises(ValueError, match="3 values"):
+        group_lengths(z, bias[:2], 4, F32)
+    assert why_not(z, bias, 4) is None
+    assert "17" in why_not(z, bias, 17)
+    assert "int64" in why_not(z.long(), bias, 4)
+    assert "float64" in why_not(z, bias.double(), 4)
+
+
+def test_no_second_derivatives(device):
+    from akorn.kernels.readout import group_lengths
+
+    z, bias = draw((2, 3, 8), device, F64, 4)
+    (grad,) = torch.autograd.grad(group_lengths(z, bias, 4, F64).square().sum(), z, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize(("shape", "memory"), [((2, 3, 8), NCHW), ((2, 8, 2, 3), NCHW), ((2, 8, 2, 3), LAST)])
+def test_operators_are_registered_properly(device, shape, memory):
+    from akorn.kernels.readout import group_lengths, group_lengths_backward
+
+    z, bias = draw(shape, device, F32, 4, memory)
+    torch.library.opcheck(group_lengths, (z, bias, 4, F32))
+    torch.library.opcheck(group_lengths, (z.detach(), None, 4, BF16))
+    grad = torch.ones_like(group_lengths(z, bias, 4, F32)).detach()
+    checks = ("test_schema", "test_faketensor")
+    torch.library.opcheck(group_lengths_backward, (grad, z.detach(), 4), test_utils=checks)
+
+
+@pytest.fixture
+def calls(device, monkeypatch):
+    """Readouts take the fused norm here, in the interpreter too; a list that grows with each call of it."""
+    from akorn.kernels import readout
+
+    monkeypatch.setattr(kernels, "_interpreted", True)
+    count = []
+    fused = readout.group_lengths
+    monkeypatch.setattr(readout, "group_lengths", lambda *a: count.append(a[0].dtype) or fused(*a))
+    return count
+
+
+def run(readout, x, compiled=False):
+    """C and the gradients of x and the parameters."""
+    readout, x = copy.deepcopy(readout), x.clone().requires_grad_()
+    function = torch.compile(readout, backend="aot_eager", fullgraph=True) if compiled else readout
+    c = function(x)
+    weights = torch.linspace(-1, 1, c.numel(), dtype=c.dtype, device=x.device).reshape(c.shape)
+    (c * weights).sum().backward()
+    return [c.detach(), x.grad, *(p.grad for p in readout.parameters())]
+
+
+READOUTS = {
+    "tokens": (lambda: akn.Readout(12, 5, n_out=4), (2, 7, 12)),
+    "pictures": (lambda: akn.Readout(6, 5, n_out=2, kernel_size=3), (2, 6, 4, 5)),
+    "pictures, channels last": (lambda: akn.Readout(6, 5, n_out=3), (2, 6, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("kind", list(READOUTS))
+@pytest.mark.parametrize("compiled", [False, True])
+def test_readouts_take_it_by_themselves(device, calls, monkeypatch, kind, compiled):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    make, shape = READOUTS[kind]
+    readout = make().to(device, F64)
+    with torch.no_grad():
+        readout.bias.normal_()
+    x = torch.randn(*shape, dtype=F64, device=device)
+    if "last" in kind:
+        x = x.contiguous(memory_format=LAST)
+    found = run(readout, x, compiled)
+    assert calls or compiled
+    monkeypatch.setattr(kernels, "_enabled", False)
+    before = len(calls)
+    close(found, run(readout, x), F64)
+    assert len(calls) == before
+
+
+def test_a_readout_without_the_norm_is_not_touched(device, calls):
+    readout, x = akn.LinearReadout(8).to(device), torch.randn(2, 3, 8, device=device)
+    with torch.no_grad():
+        readout.bias.normal_()
+    torch.testing.assert_close(readout(x), torch.nn.functional.linear(x, readout.weight[..., 0, 0], readout.inner_bias)
+                               + readout.bias)  # fmt: skip
+    assert not calls
+
+
+def test_wide_groups_take_the_plain_form(device, calls):
+    akn.Readout(4, 2, n_out=17).to(device)(torch.randn(2, 4, device=device))
+    assert not calls
+
+
+def test_autocast_gives_the_type_of_the_plain_form(device, calls, monkeypatch):
+    readout, x = akn.Readout(8).to(device), torch.randn(2, 3, 8, device=device)
+    with torch.autocast(device.type, BF16):
+        found = run(readout, x)
+        assert calls == [BF16]
+        monkeypatch.setattr(kernels, "_enabled", False)
+        expected = run(readout, x)
+    assert [f.dtype for f in found] == [e.dtype for e in expected]
+    close(found, [e.double() for e in expected], BF16)
+
+
+def test_only_z_is_kept(device, calls):
+    """Of the size of z one array, and of the size of m none."""
+    readout, x = akn.Readout(8, 6).to(device), torch.randn(2, 3, 8, device=device).requires_grad_()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda a: kept.append(tuple(a.shape)) or a, lambda a: a):
+        readout(x)
+    assert kept.count((2, 3, 24)) == 1
+    assert (2, 3, 6) not in kept
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F32, BF16])
+@pytest.mark.parametrize(
+    ("shape", "n", "memory"),
+    [
+        ((512, 400, 1024), 4, NCHW),
+        ((128, 128, 32, 32), 2, NCHW),
+        ((128, 128, 32, 32), 2, LAST),
+        ((128, 256, 16, 16), 2, LAST),
+        ((128, 512, 8, 8), 2, NCHW),
+    ],
+)
+def test_the_sizes_of_the_paper_readout(device, shape, n, memory, dtype):
+    from akorn.kernels.readout import group_lengths
+
+    z = torch.randn(shape, device=device, dtype=dtype).contiguous(memory_format=memory).requires_grad_()
+    bias = torch.randn(shape[1 if len(shape) == 4 else -1] // n, device=device, dtype=dtype, requires_grad=True)
+    m = group_lengths(z, bias, n, F32)
+    weights = torch.randn_like(m)
+    found = torch.autograd.grad(m, [z, bias], weights)
+    again = torch.autograd.grad(group_lengths(z, bias, n, F32), [z, bias], weights)
+    assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+    few = slice(0, 8), slice(-8, None)  # float64 of everything would not fit
+    for part in few:
+        wide, b = z[part].detach().double().requires_grad_(), bias.detach().double()
+        want = plain(wide, b, n)
+        (grad,) = torch.autograd.grad(want, wide, weights[part].double())
+        close([m[part].detach(), found[0][part]], [want.detach(), grad], dtype)
+    others = (0, 2, 3) if len(shape) == 4 else (0, 1)
+    wanted = weights.double().sum(others)
+    torch.testing.assert_close(found[1].double(), wanted, rtol=1e-2, atol=1e-2 * float(wanted.abs().max()))
