@@ -84,3 +84,16 @@ def test_a_simulation_in_float64_goes_round_an_apple_gpu(machine) -> None:
     with pytest.raises(AkornError, match="'mps' cannot be used: it has no float64"):
         simulate("fish", device="mps", dtype="float64")
     simulate("fish", dtype="float64", steps=1, size=8, kernel_size=3)  # on the CPU
+
+
+def test_says_what_compiling_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices.shutil, "which", lambda program: None)
+    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    assert devices.missing_for_kernels() == devices.NO_COMPILER
+    assert devices.missing_for_compile("cuda") == devices.NO_COMPILER
+    assert "C++" in str(devices.missing_for_compile("cpu"))
+    monkeypatch.setattr(devices.shutil, "which", lambda program: program if program == "my-cc" else None)
+    monkeypatch.setenv("CC", "my-cc")
+    assert devices.missing_for_kernels() is None
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    assert devices.missing_for_kernels() == "Triton is not installed"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from akorn.errors import AkornError
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 KINDS = ("cpu", "cuda", "mps")
+NO_COMPILER = "there is no C compiler (gcc or clang)"
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -45,6 +48,28 @@ def best_kind() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def missing_for_kernels() -> str | None:
+    """What Triton's kernels lack on this machine, in words; None where nothing is missing (the GPU aside)."""
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if not _found("CC", "gcc", "clang", "cc"):  # Triton builds a small launcher for each kernel
+        return NO_COMPILER
+    return None
+
+
+def missing_for_compile(kind: str) -> str | None:
+    """What `torch.compile` lacks on this machine for a kind of device, in words; None where nothing is missing."""
+    if kind == "cuda":
+        return missing_for_kernels()
+    if not _found("CXX", "g++", "clang++", "c++"):
+        return "there is no C++ compiler (g++ or clang++)"
+    return None
+
+
+def _found(variable: str, *programs: str) -> bool:
+    return any(shutil.which(program) for program in (os.environ.get(variable, ""), *programs) if program)
 
 
 def _parse(name: str) -> torch.device:

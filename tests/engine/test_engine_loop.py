@@ -51,6 +51,18 @@ def test_one_step_of_clipped_gradient_descent(tmp_path: Path, clip: float) -> No
         assert row["gradient_norm"] == pytest.approx(norm, rel=1e-5)
 
 
+def test_without_a_compiler_a_run_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("akorn.devices.shutil.which", lambda program: None)
+    plain = train(ToyTask(random=False), replace(PLAIN, steps=2), tmp_path / "a")
+    asked = train(ToyTask(random=False), replace(PLAIN, steps=2, compile=True), tmp_path / "b")
+    assert [record.message for record in caplog.records if "slower" in record.message] == [
+        "there is no C++ compiler (g++ or clang++): the model runs uncompiled, which is slower"
+    ]
+    assert asked.loss == plain.loss
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_every_optimiser_learns_and_resumes(tmp_path: Path, name: str) -> None:
     optimiser = OptimiserConfig(name=name, learning_rate=0.02, weight_decay=0.01)  # type: ignore[arg-type]

@@ -218,7 +218,7 @@ def test_usable(fused, monkeypatch):
 def test_says_once_that_triton_is_missing(monkeypatch, caplog):
     monkeypatch.setattr(kernels, "_interpreted", True)
     monkeypatch.setattr(kernels, "_enabled", True)
-    monkeypatch.setattr(kernels, "_has_triton", False)
+    monkeypatch.setattr(kernels, "_missing", "Triton is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     kernels.available.cache_clear()
     try:

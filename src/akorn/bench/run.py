@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -57,6 +58,8 @@ class Row:
     """Of the measured ceiling of memory, from the bytes that must be moved at least."""
     error: float
     """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative."""
+    first_seconds: float
+    """What the very first call took, compiling included; less where an earlier run left compiled code behind."""
 
 
 def bench(
@@ -67,7 +70,7 @@ def bench(
     ceilings: Ceilings | None = None,
     repeats: int = 5,
 ) -> Iterator[Row]:
-    """Measure every piece of work, all its forms in turn; cuDNN searches for its quickest algorithms, as in training."""
+    """Measure every piece of work, all its forms in turn; cuDNN searches for quick algorithms, as in training."""
     searched = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -81,7 +84,8 @@ def _bench(
 ) -> Iterator[Row]:
     for piece in pieces:
         runner = Runner(piece, device, precision)
-        errors = {name: error for name in piece.forms if (error := _attempt(runner, name)) is not None}
+        tried = {name: found for name in piece.forms if (found := _attempt(runner, name)) is not None}
+        errors = {name: error for name, (error, _) in tried.items()}
         if not errors:
             raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")
         plain = {name: partial(runner.call, piece.forms[name]) for name in errors}
@@ -97,15 +101,20 @@ def _bench(
             yield Row(
                 piece.case, piece.name, piece.size, piece.n, piece.steps, piece.mode, name,
                 one.seconds * 1e3 / piece.per, one.peak_bytes / 2**20, base / one.seconds, matmul, memory, errors[name],
+                tried[name][1],
             )  # fmt: skip
 
 
-def _attempt(runner: Runner, name: str) -> float | None:
-    """The error of a form against float64, after one call at full size; None where there is no memory for it."""
+def _attempt(runner: Runner, name: str) -> tuple[float, float] | None:
+    """The error of a form against float64, and what its first call at full size took; None where memory is short."""
     form = runner.piece.forms[name]
     try:
+        began = time.perf_counter()
         runner.call(form)
-        return runner.error(form)
+        if runner.device.type == "cuda":
+            torch.cuda.synchronize(runner.device)
+        seconds = time.perf_counter() - began
+        return runner.error(form), seconds
     except torch.OutOfMemoryError:
         logging.getLogger(__name__).warning(
             "%s %s, %s: not enough memory, left out", runner.piece.case, runner.piece.size, name

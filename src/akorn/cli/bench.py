@@ -167,7 +167,7 @@ def _record(options: Options, rows: list[Row], ceilings: Ceilings, device: str, 
     metrics = {"ceiling/flops": ceilings.flops, "ceiling/bandwidth": ceilings.bandwidth}
     for row in rows:
         key = f"{row.case}/{row.name}/{row.size}/T{row.steps}/{row.mode}/{row.variant}".replace(" ", "-")
-        metrics |= {f"{key}/ms": row.milliseconds, f"{key}/mib": row.peak_mib}
+        metrics |= {f"{key}/ms": row.milliseconds, f"{key}/mib": row.peak_mib, f"{key}/first_s": row.first_seconds}
     name = "layers" if set(options.case) == {"layers"} else "kernels"
     return write_record(
         "bench", name, metrics, config=config, seed=options.seed, data_fingerprint="none", wall_time=seconds,

@@ -15,10 +15,8 @@ DEFAULT = "sudoku"
 def parse(words: Sequence[str]) -> Any:
     """The options that the model's task has; `akorn eval MODEL --help` shows them."""
     model = words[0] if words and not words[0].startswith("-") else DEFAULT
-    if model.startswith("timm:"):  # a frozen network, scored as the object-discovery models are
-        room = "objects"
-    else:
-        room = room_of_model(model) or "sudoku"  # an unknown model is refused where it is loaded
+    home = room_of_model(model) or "sudoku"  # an unknown model is refused where it is loaded
+    room = "objects" if model.startswith("timm:") else home  # a frozen network is scored as those models are
     return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, "eval")
 
 

@@ -1,6 +1,7 @@
 """Everything that changes while training, and how it becomes a checkpoint and comes back."""
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from akorn.devices import missing_for_compile
 from akorn.engine import checkpoint, devices, optimiser, randomness
 from akorn.engine.config import TrainConfig, differences, flatten
 from akorn.engine.ema import Ema, tensors
@@ -37,7 +39,9 @@ class TrainState:
         self.buffers = [b for name, b in self.model.named_buffers() if name in saved]
         self.raw_optimiser = optimiser.build(config.optimiser, self.model)
         self.optimiser = accelerator.prepare_optimizer(self.raw_optimiser, device_placement=False)
-        if config.compile:
+        if config.compile and (missing := missing_for_compile(self.device.type)) is not None:
+            logging.getLogger(__name__).warning("%s: the model runs uncompiled, which is slower", missing)
+        elif config.compile:
             for model in (self.model, self.ema.model) if self.ema else (self.model,):
                 task.compile(model)
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import os
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
+
+from akorn.devices import NO_COMPILER, missing_for_kernels
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ __all__ = ["available", "enable", "enabled", "solve_steps", "usable"]
 Energy = Literal["eq3", "published"]
 
 _enabled = os.environ.get("AKORN_KERNELS", "1").strip() != "0"
-_has_triton = find_spec("triton") is not None
+_missing = missing_for_kernels()
 _interpreted = False  # tests set it: arrays on the CPU then go through Triton's interpreter
 
 
@@ -43,19 +44,18 @@ def enabled() -> bool:
 
 @cache
 def available() -> bool:
-    """Whether fused kernels can run here: a CUDA device and Triton. Says once if only Triton is missing."""
+    """Whether fused kernels can run here: a CUDA device, Triton and a C compiler. Says once what a GPU lacks."""
     import torch
 
     if not torch.cuda.is_available():
         return False
-    if not _has_triton:
-        logging.getLogger(__name__).warning("Triton is not installed: Kuramoto steps run unfused, which is slower")
-        return False
-    return True
+    if _missing is not None:
+        logging.getLogger(__name__).warning("%s: Kuramoto steps run unfused, which is slower", _missing)
+    return _missing is None
 
 
 def usable(x: Tensor) -> bool:
-    """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton is there.
+    """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton can run.
 
     The kernels know reverse-mode gradients alone, so not within `vmap`, `jvp` or other function transforms, nor for
     subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
@@ -69,9 +69,11 @@ def usable(x: Tensor) -> bool:
         return False
     if forward_ad._current_level >= 0:
         return False
-    if not _has_triton and not torch.compiler.is_compiling():
+    if _missing is None or (_interpreted and _missing == NO_COMPILER):
+        return True
+    if not torch.compiler.is_compiling():
         available()  # says so, once
-    return _has_triton
+    return False
 
 
 def hooked(module: nn.Module) -> bool:

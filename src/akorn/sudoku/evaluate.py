@@ -16,6 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from akorn.devices import missing_for_compile
 from akorn.sudoku import processes, voting
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise
@@ -136,7 +137,8 @@ def evaluate(
         raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use majority or average")
     config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples, early_exit=early_exit)
     if compile is None:
-        compile = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
+        large = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
+        compile = large and missing_for_compile("cuda") is None
     if compile and not model.compiled:
         model.compile_step(dynamic=False)  # chunks have one shape
 
