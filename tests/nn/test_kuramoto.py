@@ -46,6 +46,18 @@ def test_steps_compose(kind: str) -> None:
     torch.testing.assert_close(layer(x, c, 5), layer(layer(x, c, 2), c, 3))
 
 
+def test_a_state_on_the_sphere_need_not_be_put_there_again(kind: str) -> None:
+    first, second, c = make(kind), make(kind), state(kind, seed=2)
+    found = []
+    for on_sphere in (False, True):
+        x = state(kind).requires_grad_()
+        after = second.evolve(first(x, c, 2), c, 2, on_sphere=on_sphere).x
+        (gradient,) = torch.autograd.grad((after * c).sum(), x)
+        found.append((after.detach(), gradient))
+    for given, promised in zip(*found, strict=True):
+        torch.testing.assert_close(given, promised)
+
+
 def test_evolution_is_what_happened(kind: str) -> None:
     layer, x, c = make(kind), state(kind), state(kind, seed=2)
     run = layer.evolve(x, c, 4, energy=osc.energy, trajectory=True)

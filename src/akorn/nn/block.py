@@ -32,9 +32,10 @@ class KuramotoBlock(nn.Module):
         *,
         energy: EnergyFunction | None = None,
         trajectory: bool = False,
+        on_sphere: bool = False,
     ) -> tuple[Evolution, Tensor]:
         """`forward`, with the layer's energies and trajectory where asked for."""
-        evolution = self.layer.evolve(x, c, steps, energy=energy, trajectory=trajectory)
+        evolution = self.layer.evolve(x, c, steps, energy=energy, trajectory=trajectory, on_sphere=on_sphere)
         return evolution, self.readout(evolution.x)
 
 

@@ -123,16 +123,19 @@ class KuramotoLayer(nn.Module):
         *,
         energy: EnergyFunction | None = None,
         trajectory: bool = False,
+        on_sphere: bool = False,
     ) -> Evolution:
         """`forward`, with what happened on the way: energies if `energy` says which, and the trajectory if asked.
 
-        Nothing else is kept: without gradients, memory does not depend on `steps`.
+        Nothing else is kept: without gradients, memory does not depend on `steps`. on_sphere: promises that x is
+        normalised already, which saves doing it again.
         """
         steps = self._check(x, c, steps)
         dim = osc.channel_axis(x)
         if isinstance(c, Tensor) and x.ndim == c.ndim == 4 and kernels.usable(x):
             x, c = _in_one_order(x, c)
-        x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
+        if not on_sphere:
+            x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
         drive = self._drive(c, x.ndim)
         energies: list[Tensor] = []
         states = [x]

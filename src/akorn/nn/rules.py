@@ -16,6 +16,9 @@ from akorn import oscillators as osc
 class UpdateRule(ABC):
     """One explicit step x → x′ of size γ."""
 
+    on_sphere = False
+    """Whether every state after a step is surely on the sphere, so that another layer need not put it there."""
+
     def start(self, x: Tensor, dim: int) -> Tensor:
         """Bring a given state to where the rule expects it: on the sphere, unless a rule says otherwise."""
         return osc.normalize(x, dim)
@@ -28,6 +31,8 @@ class UpdateRule(ABC):
 class Kuramoto(UpdateRule):
     """x′ = Π[x + γ (Ωx + Proj_x(Jx + c))], Eq. 4–5."""
 
+    on_sphere = True
+
     def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
         """The next state, on the sphere."""
         delta = osc.project(force, x, dim)
@@ -36,6 +41,8 @@ class Kuramoto(UpdateRule):
 
 class WithoutProjection(UpdateRule):
     """x′ = Π[x + γ (Ωx + Jx + c)]: the paper's ablation of Proj (Tab. `ablation_proj`)."""
+
+    on_sphere = True
 
     def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
         """The next state, on the sphere."""

@@ -50,9 +50,10 @@ class _Kuramoto(ObjectsNet):
 
     def _evolve(self, c: Tensor, steps: int, generator: torch.Generator | None, states: States | None) -> Tensor:
         x = self.start(c, generator)
+        on_sphere = True
         for block in cast("list[akn.KuramotoBlock]", list(self.blocks)):
-            evolution, c = block.evolve(x, c, steps, trajectory=states is not None)
-            x = evolution.x
+            evolution, c = block.evolve(x, c, steps, trajectory=states is not None, on_sphere=on_sphere)
+            x, on_sphere = evolution.x, block.layer.rule.on_sphere
             if states is not None and evolution.trajectory is not None:
                 states.append(list(evolution.trajectory))
         return c

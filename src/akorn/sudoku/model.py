@@ -65,7 +65,7 @@ class SudokuModel(SudokuNet):
         if may_fuse(x) and not each_step:
             x, energies = kernels.solve_steps(last.layer, x, c, steps, ENERGY_NAMES[energy])
             return Result(self.answer(last.readout(x)), energies, None)
-        evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step)
+        evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step, on_sphere=len(self.blocks) == 1)
         each = None
         if evolution.trajectory is not None:
             each = torch.stack([self.answer(last.readout(state)) for state in evolution.trajectory[1:]])
