@@ -1,8 +1,10 @@
 """Sudoku-size solving on one GPU: the fused kernels checked against float64, then timed beside the plain forms.
 
-    python benchmarks/solve_gpu.py [--record results] [--json FILE]
+    python benchmarks/solve_gpu.py [--quick] [--record results] [--json FILE]
 
-Every time is the median of several, by CUDA events; "a sample" is one start of one board through all T steps.
+Every kernel in every form, all steps in every cut, and a whole vote. Every time is the median of several, by CUDA
+events; "a sample" is one start of one board through all T steps. Under a minute on an H200, and 20 s with --quick,
+which leaves out all but the steps and the vote as they are chosen by themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from torch import Tensor
 from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.engine import write_record
-from akorn.kernels import attention, output, solve, tune, update
+from akorn.kernels import attention, output, solve, solve_run, tune, update
+from akorn.sudoku import noise, voting
+from akorn.sudoku.config import SudokuConfig
+from akorn.sudoku.model import SudokuModel
 
 REPEATS = 5
 
@@ -39,10 +44,14 @@ def main() -> None:
     layer = sudoku_layer(args).to(device)
     record: dict[str, Any] = {"device": name, "torch": torch.__version__, "triton": triton.__version__}
     with torch.no_grad():
-        record["errors"] = check(layer, args)
-        record["kernels"] = {size: kernel_times(layer, size, args) for size in args.kernel_chunks}
-        record["a_sample"] = {size: solve_times(layer, size, args) for size in args.chunks}
-        record["plain"] = plain_times(layer, args)
+        if not args.quick:
+            record["errors"] = check(layer, args)
+            record["kernels"] = {size: kernel_times(layer, size, args) for size in args.kernel_chunks}
+            record["a_sample"] = {size: solve_times(layer, size, args) for size in args.chunks}
+            record["blocks"] = block_times(layer, args)
+            record["plain"] = plain_times(layer, args)
+        record["chosen"] = chosen_times(layer, args)
+        record["vote"] = vote_times(args)
     record["configs"] = {str(key): str(config) for key, config in tune.chosen().items()}
     for key, config in tune.chosen().items():
         print(key, config)
@@ -61,15 +70,17 @@ def main() -> None:
 def metrics_of(record: dict[str, Any]) -> dict[str, float]:
     """The times as the ledger names them, such as fused/chunk256/ms_a_sample."""
     found: dict[str, float] = {}
-    for size, times in record["a_sample"].items():
+    for size, times in record.get("a_sample", {}).items():
         for name, value in times.items():
             variant, first, _ = name.partition(": first call, s")
             found[f"{slug(variant)}/chunk{size}/{'first_call_s' if first else 'ms_a_sample'}"] = value
-    for name, value in record["plain"].items():
+    for name, value in record.get("plain", {}).items():
         variant, _, size = name.partition(", chunk ")
         found[f"{slug(variant)}/chunk{size}/ms_a_sample"] = value
-    for size, times in record["kernels"].items():
+    for size, times in record.get("kernels", {}).items():
         found |= {f"{slug(name)}/chunk{size}/us_a_step": value for name, value in times.items()}
+    for part in ("blocks", "chosen", "vote"):
+        found |= {f"{part}/{slug(name)}": value for name, value in record.get(part, {}).items()}
     return found
 
 
@@ -84,10 +95,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--grid", type=int, default=9)
     parser.add_argument("--steps", type=int, default=128)
-    parser.add_argument("--chunks", type=int, nargs="*", default=[32, 64, 128, 256, 512, 1024, 2048])
-    parser.add_argument("--kernel-chunks", type=int, nargs="*", default=[64, 256])
+    parser.add_argument("--quick", action="store_true", help="only the steps and the vote, as they are by themselves")
+    parser.add_argument("--chunks", type=int, nargs="*", default=[128, 256, 512, 1024])
+    parser.add_argument("--kernel-chunks", type=int, nargs="*", default=[128, 512])
+    parser.add_argument("--boards", type=int, default=40, help="of the vote")
+    parser.add_argument("--votes", type=int, default=100, help="starts of a board")
     parser.add_argument("--eager", type=int, nargs="*", default=[256])
-    parser.add_argument("--compiled", type=int, nargs="*", default=[256, 1024])
+    parser.add_argument(
+        "--compiled", type=int, nargs="*", default=[], help="such as 256: compiling takes half a minute"
+    )
     parser.add_argument("--json", type=Path, help="also write everything measured to this file")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="a folder that gets a record of the run")
     return parser.parse_args()
@@ -152,7 +168,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
         x = osc.ungroup(osc.normalize(osc.group(draw(batch, args), 4))).to(dtype)
         c, qkv = draw(batch, args, dtype), draw(batch, args, dtype, 3)
         want_o = plain_attention(exact, qkv.double())
-        several = len(attention.CONFIGS) if dtype == torch.bfloat16 else 2  # float32 is slow to compile
+        several = None if dtype == torch.bfloat16 else 1  # float32 is slow to compile
         for config in attention.CONFIGS[:several]:
             o = torch.full_like(x, float("nan"))
             attention.attention_into(o, qkv, w["matrices"], args.heads, config)
@@ -165,8 +181,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
             )
         )  # fmt: skip
         want_energy = osc.energy(x.double(), want_jx, c.double())
-        for config in output.CONFIGS[:several]:
-            config = output.output_config(config, args.channels)
+        for config in dict.fromkeys(output.output_config(config, args.channels) for config in output.CONFIGS[:several]):
             out = torch.full_like(x, float("nan"))
             parts = torch.full((batch, tokens * (args.channels // config.columns)), float("nan"), device=x.device)
             try:
@@ -195,13 +210,12 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
     half = copy.deepcopy(layer).bfloat16().evolve(x.bfloat16(), c.bfloat16(), steps, energy=osc.energy)
     assert want.energies is not None
     assert half.energies is not None
-    for dtype in (torch.float32, torch.bfloat16):
-        for lanes in (1, 2):
-            state, energies = solve.fused_steps(layer, x, c, steps, "eq3", dtype, lanes=lanes)
-            assert energies is not None
-            key = f"{steps} steps, {dtype}, lanes {lanes}"
-            errors[key] = worst(state, want.x)
-            print(f"{key}: state {errors[key]:.2e}, energy (relative) {relative(energies, want.energies):.2e}")
+    for lanes in (1, 2):
+        state, energies = solve.fused_steps(layer, x, c, steps, "eq3", lanes=lanes)
+        assert energies is not None
+        key = f"{steps} steps, bfloat16, lanes {lanes}"
+        errors[key] = worst(state, want.x)
+        print(f"{key}: state {errors[key]:.2e}, energy (relative) {relative(energies, want.energies):.2e}")
     print(f"{steps} steps, plain bfloat16: state {worst(half.x, want.x):.2e},"
           f" energy (relative) {relative(half.energies, want.energies):.2e}", flush=True)  # fmt: skip
     return errors
@@ -241,7 +255,7 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
         print(f"  {name:<64}{micro:9.2f} µs{micro / batch:9.4f} µs a sample and step  {rates}", flush=True)
 
     print(f"kernels, {batch} samples, bfloat16:")
-    report("product with W^QKV", lambda: solve.multiply(x, w["qkv"], w["bias"], qkv), 6.0 * rows * channels**2, 4)
+    report("product with W^QKV", lambda: solve_run.multiply(x, w["qkv"], w["bias"], qkv), 6.0 * rows * channels**2, 4)
     draws = draw(batch, args, torch.bfloat16, 3)
     for config in attention.CONFIGS:
         report(
@@ -259,7 +273,7 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
             ),
             2.0 * rows * channels**2, 4,
         )  # fmt: skip
-    report("product with W^O alone", lambda: solve.multiply(o, w["output"], None, jx), 2.0 * rows * channels**2, 2)
+    report("product with W^O alone", lambda: solve_run.multiply(o, w["output"], None, jx), 2.0 * rows * channels**2, 2)
     parts = torch.empty(batch, update.update_parts(channels, args.grid**2, 4), device=x.device)
     report("update alone", lambda: update.update_into(jx, parts, x, o, c, gamma, rate, 4, 0.5), arrays=4)
     return times
@@ -267,7 +281,8 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
 
 def short(config: tune.Config) -> str:
     tile = "×".join(str(size) for size in (config.block, config.columns, config.depth) if size)
-    return f"{tile}, {config.warps} warps, {config.stages} stages, {config.registers or 'any'} registers"
+    more = f", {config.group} heads" * (config.group > 1) + ", packed" * config.packed + ", early" * config.early
+    return f"{tile}, {config.warps} warps, {config.stages} stages, {config.registers or 'any'} registers{more}"
 
 
 def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
@@ -275,25 +290,76 @@ def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) 
     x, c = draw(batch, args), draw(batch, args)
     times = {"products": args.steps * graph_timed(products(batch, layer, args), 8)}
     for name, options in (
-        ("fused", {}),
-        ("fused, 2 lanes", {"lanes": 2}),
-        ("fused, update apart", {"fuse_output": False}),
-        ("fused, no energy", {"energy": None}),
+        ("fused", {"fuse_output": True}),
+        ("fused, 2 lanes", {"fuse_output": True, "lanes": 2}),
+        ("update apart", {"fuse_output": False}),
+        ("update apart, 2 lanes", {"fuse_output": False, "lanes": 2}),
     ):
-        options = {"energy": "eq3", "chunk": batch, **options}
-        energy = options.pop("energy")
         before = time.perf_counter()
-        solve.fused_steps(layer, x, c, args.steps, energy, **options)
+        solve.fused_steps(layer, x, c, args.steps, "eq3", chunk=batch, **options)
         if x.is_cuda:
             torch.cuda.synchronize()
         first = time.perf_counter() - before
-        times[name] = timed(lambda o=options, e=energy: solve.fused_steps(layer, x, c, args.steps, e, **o))
+        times[name] = timed(lambda o=options: solve.fused_steps(layer, x, c, args.steps, "eq3", chunk=batch, **o))
         times[f"{name}: first call, s"] = first
     solve._RUNS.clear()
     print(f"T = {args.steps}, chunk {batch}: ms a sample: "
           + ", ".join(f"{name} {ms / batch:.4f}" for name, ms in times.items() if "first" not in name)
           + f"  (first call {times['fused: first call, s']:.1f} s)", flush=True)  # fmt: skip
     return {name: value if "first" in name else value / batch for name, value in times.items()}
+
+
+def block_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds a sample of all steps with graphs of at most so many steps, and without energies."""
+    batch = args.chunks[-1]
+    x, c = draw(batch, args), draw(batch, args)
+    times: dict[str, float] = {}
+    before = solve_run.BLOCKS
+    for most in (8, 16, 32):
+        solve_run.BLOCKS = (most, *(size for size in before if size < most))
+        work = lambda energy="eq3": solve.fused_steps(layer, x, c, args.steps, energy, chunk=batch)  # noqa: E731
+        times[f"{most} steps a graph, ms a sample"] = timed(work) / batch
+        solve._RUNS.clear()
+    solve_run.BLOCKS = before
+    times["no energies, ms a sample"] = timed(lambda: work(None)) / batch
+    solve._RUNS.clear()
+    print(f"chunk {batch}: " + ", ".join(f"{name} {ms:.4f}" for name, ms in times.items()), flush=True)
+    return times
+
+
+def chosen_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
+    """The steps as they choose their form by themselves, for a vote's samples."""
+    batch = args.boards * args.votes
+    x, c = draw(batch, args), draw(batch, args)
+    before = time.perf_counter()
+    solve.fused_steps(layer, x, c, args.steps, "eq3")
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    first = time.perf_counter() - before
+    each = timed(lambda: solve.fused_steps(layer, x, c, args.steps, "eq3")) / batch
+    print(f"{batch} samples, forms chosen by timing: {each:.4f} ms a sample (first call {first:.1f} s)", flush=True)
+    solve._RUNS.clear()
+    return {"ms a sample": each, "first call, s": first}
+
+
+def vote_times(args: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds a board of the whole energy vote, from puzzles to answers, and of its parts."""
+    config = SudokuConfig(channels=args.channels, heads=args.heads)
+    net = SudokuModel(config).to(args.device).eval()
+    boards, votes = args.boards, args.votes
+    puzzles = torch.randint(0, 2, (boards, 81)) * torch.randint(1, 10, (81,))
+    vote = voting.VoteConfig(args.steps, votes, squares=False)
+    keys = noise.board_keys(puzzles.to(args.device)).repeat_interleave(votes)
+    starts = torch.arange(boards * votes, device=args.device) % votes
+    times = {
+        "ms a board": timed(lambda: voting.run(net, puzzles, vote)) / boards,
+        "starts, ms a board": timed(lambda: noise.start_noise(keys, starts, 0, (81, args.channels))) / boards,
+    }
+    one = voting.VoteConfig(1, votes, squares=False)
+    times["one step, ms a board"] = timed(lambda: voting.run(net, puzzles, one)) / boards
+    print(f"vote, {boards} boards × {votes}, T = {args.steps}: "
+          + ", ".join(f"{name} {ms:.3f}" for name, ms in times.items()), flush=True)  # fmt: skip
+    return times
 
 
 def products(batch: int, layer: akn.KuramotoLayer, args: argparse.Namespace) -> Callable[[], None]:
@@ -306,10 +372,10 @@ def products(batch: int, layer: akn.KuramotoLayer, args: argparse.Namespace) -> 
     scores = torch.empty(batch * args.heads, tokens, tokens, device=args.device, dtype=torch.bfloat16)
 
     def work() -> None:
-        solve.multiply(x, w["qkv"], None, qkv)
+        solve_run.multiply(x, w["qkv"], None, qkv)
         torch.bmm(q, k.mT, out=scores)
         torch.bmm(scores, v, out=o)
-        solve.multiply(x, w["output"], None, jx)
+        solve_run.multiply(x, w["output"], None, jx)
 
     return work
 

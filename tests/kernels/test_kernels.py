@@ -84,6 +84,50 @@ def test_attention_takes_the_matrices_of_gta(device):
     close(attention(qkv, packed, 2), expected, torch.float32)
 
 
+def test_tiles_of_keys_hold_all_and_little_more(device):
+    from akorn.kernels.attention import MAX_TOKENS, key_tiles
+
+    assert key_tiles(81) == (64, 32)
+    for tokens in range(1, MAX_TOKENS + 1):
+        first, second = key_tiles(tokens)
+        assert {first, second} <= {0, 16, 32, 64, 128}
+        assert first >= 16
+        assert tokens <= first + second < max(2 * tokens, 17)
+        assert second == 0 or tokens > first  # a tile without any key would have no finite score
+
+
+@pytest.mark.gpu
+def test_packed_pairs_are_taken(device):
+    """What `test_attention` compares on a GPU are then really the packed forms."""
+    from akorn.kernels.attention import CONFIGS, fitting
+
+    room = torch.zeros(2 * 81 * 3 * 128 + 2, dtype=torch.bfloat16, device=device)
+    qkv, shifted = room[:-2].view(2, 81, -1), room[2:].view(2, 81, -1)
+    matrices = torch.zeros(4, 2, 81, 64, dtype=torch.bfloat16, device=device)
+    for config in CONFIGS:
+        assert fitting(config, qkv, matrices, 2).packed == config.packed
+        assert not fitting(config, qkv.half(), matrices.half(), 2).packed
+        assert not fitting(config, shifted, matrices, 2).packed
+
+
+@pytest.mark.parametrize("count", [1, 2, 41, 4097])
+def test_normal_numbers(device, count):
+    from akorn.kernels.noise import normal_numbers
+    from akorn.sudoku import noise
+
+    streams = noise._mix(torch.arange(3, device=device) - 1)
+    numbers = normal_numbers(streams, count)
+    assert numbers.shape == (3, count)
+    torch.testing.assert_close(numbers, noise._plain(streams, count), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.gpu
+def test_starts_are_the_same_bits_on_the_gpu(device):
+    from akorn.sudoku.noise import _same_bits
+
+    assert _same_bits(torch.device("cuda", torch.cuda.current_device()))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8, 11, 16])
 @pytest.mark.parametrize(("pair_weight", "rotate"), [(0.5, True), (1.0, False)])

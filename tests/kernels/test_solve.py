@@ -53,6 +53,22 @@ def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
         torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("fuse_output", [None, False])
+def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_output):
+    """7 steps are three graphs of different lengths; energies come in parts of another size with the update apart."""
+    from akorn.kernels import solve, solve_run
+
+    monkeypatch.setattr(solve_run, "BLOCKS", (4, 2, 1))
+    layer = a_layer(channels=16, grid=(1, 3)).to(device)
+    x, c = (a.to(device) for a in inputs(3, layer, tokens=3))
+    with torch.no_grad():
+        expected = copy.deepcopy(layer).double().evolve(x.double(), c.double(), 7, energy=osc.energy)
+    for chunk, lanes in ((None, None), (2, 1), (3, 2)):
+        state, energies = solve.fused_steps(layer, x, c, 7, "eq3", torch.float32, chunk, lanes, fuse_output)
+        torch.testing.assert_close(state.double(), expected.x, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "position", [None, akn.Position((3, 4)), akn.RotaryPosition((3, 4), 16), akn.GTA((3, 4), 16, symmetric=True)]
 )
@@ -185,3 +201,16 @@ def test_graphs_on_the_gpu(device, monkeypatch):
     assert calls
     torch.testing.assert_close(state.double(), expected.x, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.gpu
+def test_a_cut_is_chosen_for_large_batches(device):
+    from akorn.kernels import solve, tune
+
+    layer = a_layer(channels=64, grid=(9, 9)).to(device)
+    x, c = (a.to(device) for a in inputs(1030, layer, tokens=81))
+    state, energies = solve.fused_steps(layer, x, c, 4, "eq3", torch.float32)
+    assert [value for key, value in tune.chosen().items() if key[0] == "cut"]
+    usual = solve.fused_steps(layer, x, c, 4, "eq3", torch.float32, chunk=solve.CHUNK)
+    torch.testing.assert_close(state, usual[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(energies, usual[1], rtol=1e-4, atol=1e-2)

@@ -84,7 +84,7 @@ def _bench(
 ) -> Iterator[Row]:
     for piece in pieces:
         runner = Runner(piece, device, precision)
-        tried = {name: found for name in piece.forms if (found := _attempt(runner, name)) is not None}
+        tried = {name: trial for name in piece.forms if (trial := _attempt(runner, name)) is not None}
         errors = {name: error for name, (error, _) in tried.items()}
         if not errors:
             raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")

@@ -1,123 +1,41 @@
 """Attention over a short set of tokens in one kernel: GTA's matrices, softmax and values, forward only.
 
-One program handles one head of one sample. It reads queries, keys and values where the product with W^QKV left them
-and writes where the product with W^O reads, so nothing is copied between layouts. Needs Triton to import.
+One program handles one head of one sample, or a few heads one after the other, which then share the matrices it has
+read. It reads queries, keys and values where the product with W^QKV left them and writes where the product with W^O
+reads, so nothing is copied between layouts. Needs Triton to import.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
+# mypy: disable-error-code="no-untyped-call,untyped-decorator,misc"
 
 import math
+from dataclasses import replace
 
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
-import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.tune import Config, best, precision
+from akorn.kernels.attention_kernel import attention_kernel, multiply, swap_pairs
+from akorn.kernels.tune import Config, best, interpreted, precision
+
+__all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices", "supports", "swap_pairs"]
 
 MAX_TOKENS = 128
 MAX_HEAD_DIM = 128
 
-# The queries a turn of the program's loop, and its warps. Turns of 64 and 128 use the wide matrix instructions, turns
-# of 32 waste least on padding (81 → 96).
+# The queries a turn of the program's loop and its warps; then the heads a program, and whether pairs are turned in
+# bfloat16, two components an instruction. The matrices are twice as many bytes as queries, keys, values and outputs
+# together: they stay in the cache of a multiprocessor where its programs leave enough of its memory, and several heads
+# read them once; but programs of several heads are large, so fewer run side by side.
 CONFIGS = (
     Config(block=64, warps=4, stages=1),
     Config(block=128, warps=8, stages=1, registers=128),
     Config(block=128, warps=4, stages=1),
-    Config(block=32, warps=4, stages=1),
+    Config(block=64, warps=4, stages=1, packed=True),
+    Config(block=64, warps=4, stages=1, packed=True, registers=96),
+    Config(block=128, warps=8, stages=1, packed=True),
+    Config(block=64, warps=4, stages=1, packed=True, group=2, registers=168),
+    Config(block=128, warps=8, stages=1, packed=True, group=2, registers=128),
 )
-
-
-@triton.jit
-def swap_pairs(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """(x₁, x₂) → (x₂, x₁) on each pair of consecutive columns: a renaming of registers, no traffic."""
-    first, second = tl.split(tl.reshape(x, [ROWS, COLUMNS // 2, 2]))
-    return tl.reshape(tl.join(second, first), [ROWS, COLUMNS])
-
-
-@triton.jit
-def multiply(a, b, total, PRECISION: tl.constexpr):
-    """The sum total + a·b in float32; `akorn.kernels.tune.precision` says how."""
-    if PRECISION == "wide":
-        total = tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
-    else:
-        total = tl.dot(a, b, total, input_precision=PRECISION)
-    return total
-
-
-@triton.jit
-def _matrices(matrices, offsets, inside, PLANE: tl.constexpr):
-    """Both planes of a set of 2×2 matrices, see `pack_matrices`."""
-    own = tl.load(matrices + offsets, mask=inside, other=0.0, eviction_policy="evict_last")
-    other = tl.load(matrices + PLANE + offsets, mask=inside, other=0.0, eviction_policy="evict_last")
-    return own.to(tl.float32), other.to(tl.float32)
-
-
-@triton.jit
-def _transform(x, matrices, offsets, inside, PLANE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The 2×2 matrices on pairs of columns, as own · x + other · swapped x."""
-    own, other = _matrices(matrices, offsets, inside, PLANE)
-    x = x.to(tl.float32)
-    return own * x + other * swap_pairs(x, ROWS, COLUMNS)
-
-
-@triton.jit
-def _attention_kernel(
-    qkv,  # [B, TOKENS, 3·C], channel = part·C + head·D + d
-    matrices,  # [4, 2, TOKENS, D], see `pack_matrices`; not read without POSITION
-    out,  # [B, TOKENS, C]
-    scale,  # log₂e / √D
-    TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    POSITION: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    C: tl.constexpr = HEADS * D
-    PLANE: tl.constexpr = TOKENS * D
-    dtype = out.dtype.element_ty
-    program = tl.program_id(0)
-    sample = (program // HEADS).to(tl.int64)
-    head = program % HEADS
-    source = qkv + sample * (TOKENS * 3 * C) + head * D
-    target = out + sample * (TOKENS * C) + head * D
-
-    tokens = tl.arange(0, BLOCK_T)
-    parts = tl.arange(0, BLOCK_D)
-    inside = (tokens[:, None] < TOKENS) & (parts[None, :] < D)
-    rows = tokens[:, None] * (3 * C) + parts[None, :]
-    places = tokens[:, None] * D + parts[None, :]
-    k = tl.load(source + C + rows, mask=inside, other=0.0, cache_modifier=".cg")  # [BLOCK_T, BLOCK_D]
-    v = tl.load(source + 2 * C + rows, mask=inside, other=0.0, cache_modifier=".cg")
-    if POSITION:
-        k = _transform(k, matrices + 2 * PLANE, places, inside, PLANE, BLOCK_T, BLOCK_D).to(dtype)
-        v = _transform(v, matrices + 4 * PLANE, places, inside, PLANE, BLOCK_T, BLOCK_D).to(dtype)
-        # The output's matrices need the output with its pairs swapped. A second product is cheaper than swapping in
-        # the layout that the first one leaves its result in.
-        v_swapped = swap_pairs(v, BLOCK_T, BLOCK_D)
-    k = tl.trans(k)  # [BLOCK_D, BLOCK_T]
-
-    for start in tl.static_range(0, TOKENS, BLOCK_Q):
-        asking = start + tl.arange(0, BLOCK_Q)
-        ours = (asking[:, None] < TOKENS) & (parts[None, :] < D)
-        q_places = asking[:, None] * D + parts[None, :]
-        q = tl.load(source + asking[:, None] * (3 * C) + parts[None, :], mask=ours, other=0.0, cache_modifier=".cg")
-        if POSITION:
-            q = _transform(q, matrices, q_places, ours, PLANE, BLOCK_Q, BLOCK_D).to(dtype)
-        scores = multiply(q, k, tl.zeros([BLOCK_Q, BLOCK_T], tl.float32), PRECISION) * scale  # [BLOCK_Q, BLOCK_T]
-        scores = tl.where(tokens[None, :] < TOKENS, scores, -float("inf"))
-        weights = tl.exp2(scores - tl.max(scores, 1)[:, None])
-        total = tl.sum(weights, 1)
-        weights = (weights * (1.0 / total)[:, None]).to(dtype)
-        o = multiply(weights, v, tl.zeros([BLOCK_Q, BLOCK_D], tl.float32), PRECISION)
-        if POSITION:
-            swapped = multiply(weights, v_swapped, tl.zeros([BLOCK_Q, BLOCK_D], tl.float32), PRECISION)
-            own, other = _matrices(matrices + 6 * PLANE, q_places, ours, PLANE)
-            o = own * o + other * swapped
-        tl.store(target + asking[:, None] * C + parts[None, :], o.to(dtype), mask=ours)
 
 
 def pack_matrices(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
@@ -136,15 +54,51 @@ def supports(tokens: int, head_dim: int) -> bool:
     return tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0
 
 
+def key_tiles(tokens: int) -> tuple[int, int]:
+    """The rows of both tiles of keys: powers of two of at least 16; the second is 0 where one holds all as well."""
+    whole = max(16, triton.next_power_of_2(tokens))
+    return (whole // 2, whole // 4) if whole >= 64 and tokens <= 3 * whole // 4 else (whole, 0)
+
+
+def fitting(config: Config, qkv: Tensor, matrices: Tensor | None, heads: int) -> Config:
+    """The config as far as it applies to these arrays.
+
+    Pairs are turned two components an instruction only for bfloat16, on GPUs that can, and where every thread has
+    at least 8 neighbouring components of every tile: then Triton packs a pair into a register.
+    """
+    tokens, head_dim = qkv.shape[1], qkv.shape[2] // (3 * heads)
+    smallest = min(size for size in (*key_tiles(tokens), config.block) if size) * max(16, head_dim)
+    packed = (
+        config.packed
+        and matrices is not None
+        and qkv.dtype == matrices.dtype == torch.bfloat16
+        and qkv.is_cuda
+        and not interpreted()
+        and torch.cuda.get_device_capability(qkv.device)[0] >= 8
+        and head_dim % 8 == 0
+        and smallest >= 8 * 32 * config.warps
+        and all(array.data_ptr() % 16 == 0 for array in (qkv, matrices))
+    )
+    block = min(config.block, max(16, triton.next_power_of_2(tokens)))
+    # Several wide heads find no room in a multiprocessor, and what registers they need is anyone's guess.
+    small = head_dim <= 64 and (qkv.dtype != torch.float32 or interpreted())
+    return replace(
+        config,
+        block=block,
+        packed=packed,
+        group=math.gcd(config.group, heads) if small else 1,
+        registers=config.registers if small and packed == config.packed else None,
+    )
+
+
 def attention_into(out: Tensor, qkv: Tensor, matrices: Tensor | None, heads: int, config: Config | None = None) -> None:
     """`attention`, written to `out` [B, tokens, C]."""
     batch, tokens, channels = out.shape
     head_dim = channels // heads
-    block_t = max(16, triton.next_power_of_2(tokens))
-    block_d = max(16, triton.next_power_of_2(head_dim))
+    first, second = key_tiles(tokens)
 
     def launch(config: Config) -> None:
-        _attention_kernel[(batch * heads,)](
+        attention_kernel[(batch * heads // config.group,)](
             qkv,
             matrices if matrices is not None else qkv,
             out,
@@ -152,18 +106,27 @@ def attention_into(out: Tensor, qkv: Tensor, matrices: Tensor | None, heads: int
             TOKENS=tokens,
             HEADS=heads,
             D=head_dim,
-            BLOCK_T=block_t,
-            BLOCK_D=block_d,
-            BLOCK_Q=min(config.block, block_t),
+            FIRST=first,
+            SECOND=second,
+            BLOCK_D=max(16, triton.next_power_of_2(head_dim)),
+            BLOCK_Q=config.block,
+            GROUP=config.group,
             POSITION=matrices is not None,
+            PACKED=config.packed,
             PRECISION=precision(qkv.dtype),
             **config.options,
         )
 
-    if config is None:
-        key = ("attention", out.device, out.dtype, tokens, heads, head_dim, matrices is not None, batch.bit_length())
-        config = best(key, CONFIGS, launch)
-    launch(config)
+    if config is not None:
+        launch(fitting(config, qkv, matrices, heads))
+        return
+    fitted = [(each, fitting(each, qkv, matrices, heads)) for each in CONFIGS]
+    configs = [config for each, config in fitted if config.packed == each.packed]
+    key = (
+        "attention", out.device, out.dtype, tokens, heads, head_dim, matrices is not None, batch.bit_length(),
+        len(configs),
+    )  # fmt: skip
+    launch(best(key, configs, launch, out))
 
 
 @torch.library.custom_op("akorn::attention", mutates_args=())

@@ -20,20 +20,24 @@ from akorn.kernels.tune import Config, best, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 
 # Rows, columns and depth of a tile of o·W^Oᵀ. The product is short (512 channels are 8 turns), so two or three tiles
-# a multiprocessor matter more than large ones: one multiplies while another updates.
+# a multiprocessor matter more than large ones: one multiplies while another updates. Early ones have x and c on their
+# way to registers while they multiply, the others load them by tiles afterwards.
 CONFIGS = (
     Config(block=128, columns=128, depth=64, warps=8, stages=3),
     Config(block=64, columns=128, depth=64, warps=4, stages=3),
     Config(block=64, columns=256, depth=64, warps=4, stages=3),
     Config(block=128, columns=256, depth=64, warps=8, stages=3),
+    Config(block=64, columns=128, depth=64, warps=4, stages=3, early=True),
+    Config(block=128, columns=128, depth=64, warps=8, stages=3, early=True),
+    Config(block=128, columns=128, depth=64, warps=8, stages=3, early=True, registers=128),
 )
 
 
 @triton.jit
 def _tail(
     pull,  # [ROWS, COLUMNS], a tile of Jx
-    x,
-    c,
+    state,
+    drive,
     out,
     row,
     column,
@@ -46,12 +50,20 @@ def _tail(
     ROTATE: tl.constexpr,
 ):
     """The update of a tile. Returns the energy of its rows with the sign turned, [ROWS]."""
-    state = x.load([row, column]).to(tl.float32)
-    drive = c.load([row, column]).to(tl.float32)
+    state = state.to(tl.float32)
+    drive = drive.to(tl.float32)
     value = tl.sum(state * (pair_weight * pull + drive), 1)
     state = advance(state, pull + drive, gamma, rate, ROWS, COLUMNS, N, ROTATE)
     out.store([row, column], state.to(out.dtype))
     return value
+
+
+@triton.jit
+def _read(base, row, column, rows, C: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile of [rows, C] into registers; zeros outside."""
+    m = row + tl.arange(0, ROWS)
+    places = m.to(tl.int64)[:, None] * C + column + tl.arange(0, COLUMNS)[None, :]
+    return tl.load(base + places, mask=(m < rows)[:, None], other=0.0)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -64,6 +76,8 @@ def _output_update_kernel(
     gamma,
     rate,
     energies,  # [rows, tiles a row]
+    x_start,  # where x and c begin
+    c_start,
     rows,
     pair_weight,
     C: tl.constexpr,
@@ -72,6 +86,7 @@ def _output_update_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     HALVES: tl.constexpr,
+    EARLY: tl.constexpr,
     ROTATE: tl.constexpr,
     ENERGY: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -81,6 +96,13 @@ def _output_update_kernel(
     tile = program % TILES  # tiles of the same rows run together, and share those rows in the cache
     row = (program // TILES) * BLOCK_M
     column = tile * BLOCK_N
+    H: tl.constexpr = BLOCK_N // 2 if HALVES else BLOCK_N
+    if EARLY:
+        x1 = _read(x_start, row, column, rows, C, BLOCK_M, H)
+        c1 = _read(c_start, row, column, rows, C, BLOCK_M, H)
+        if HALVES:
+            x2 = _read(x_start, row, column + H, rows, C, BLOCK_M, H)
+            c2 = _read(c_start, row, column + H, rows, C, BLOCK_M, H)
     pull = tl.zeros([BLOCK_M, BLOCK_N], dtype=tl.float32)
     for k in range(0, C, BLOCK_K):
         pull = multiply(o.load([row, k]), weight.load([column, k]).T, pull, PRECISION)
@@ -88,12 +110,18 @@ def _output_update_kernel(
     g = tl.load(gamma).to(tl.float32)
     turn = tl.load(rate).to(tl.float32) if ROTATE else 0.0
     if HALVES:  # one after the other: the registers then hold two tiles a multiprocessor
-        H: tl.constexpr = BLOCK_N // 2
         left, right = tl.split(tl.permute(tl.reshape(pull, [BLOCK_M, 2, H]), (0, 2, 1)))
-        value = _tail(left, x, c, out, row, column, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
-        value += _tail(right, x, c, out, row, column + H, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
     else:
-        value = _tail(pull, x, c, out, row, column, g, turn, pair_weight, BLOCK_M, BLOCK_N, N, ROTATE)
+        left = pull
+    if not EARLY:
+        x1 = x.load([row, column])
+        c1 = c.load([row, column])
+    value = _tail(left, x1, c1, out, row, column, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
+    if HALVES:
+        if not EARLY:
+            x2 = x.load([row, column + H])
+            c2 = c.load([row, column + H])
+        value += _tail(right, x2, c2, out, row, column + H, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
     if ENERGY:
         m = row + tl.arange(0, BLOCK_M)
         tl.store(energies + m.to(tl.int64) * TILES + tile, -value, mask=m < rows)
@@ -124,7 +152,7 @@ def choose_output(
         energies = x.new_empty(rows, channels // config.columns, dtype=torch.float32) if energy else None
         output_update_into(scratch, energies, o, weight, x, c, gamma, rate, n, 1.0, config)
 
-    return best(key, candidates, launch)
+    return best(key, candidates, launch, scratch)
 
 
 def output_update_into(
@@ -158,6 +186,8 @@ def output_update_into(
         gamma,
         rate if rate is not None else gamma,
         energies if energies is not None else gamma,
+        x,
+        c,
         rows,
         pair_weight,
         C=channels,
@@ -166,6 +196,7 @@ def output_update_into(
         BLOCK_N=config.columns,
         BLOCK_K=config.depth,
         HALVES=halves,
+        EARLY=config.early,
         ROTATE=rate is not None,
         ENERGY=energies is not None,
         PRECISION=precision(x.dtype),

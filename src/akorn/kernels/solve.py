@@ -1,6 +1,7 @@
-"""T Kuramoto steps with attention, without gradients: three kernels a step, recorded as CUDA graphs.
+"""T Kuramoto steps with attention, without gradients: three or four kernels a step, recorded as CUDA graphs.
 
-A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail.
+A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail,
+or the two apart. Whether they are, and how many samples run together, is timed at the first use.
 `akorn.kernels.solve_steps` comes here for the layers that `why_not` has nothing against. Needs Triton to import.
 """
 
@@ -9,26 +10,38 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
-from akorn.kernels import attention, output, update
-from akorn.kernels.tune import Config
+from akorn.kernels import attention, update
+from akorn.kernels.solve_run import Run, Settings
+from akorn.kernels.tune import fastest, time_launches
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.frequency import PairwiseFrequency
 from akorn.nn.kuramoto import KuramotoLayer
 from akorn.nn.position import GTA, Position, RotaryPosition
 from akorn.nn.rules import Kuramoto
 
-CHUNK = 256
-"""Samples that run together. More gain nothing; few enough that a step's arrays stay in the GPU's cache gain some."""
 
-BLOCK = 8  # steps a graph
+class Cut(NamedTuple):
+    """How a batch is cut up."""
+
+    chunk: int
+    """At most so many samples run together."""
+    lanes: int = 1
+    """Parts of a chunk that run side by side, so that one multiplies while another waits for memory."""
+
+
+CUTS = (Cut(256), Cut(128), Cut(512), Cut(1024), Cut(256, 2), Cut(512, 2), Cut(1024, 2))
+"""What is tried, the usual one first: few samples stay in the GPU's cache between kernels, many fill it better."""
+
+CHUNK = CUTS[0].chunk
+_TIMED = 8  # the steps by which cuts are compared
 _KEPT = 4  # graphs a layer: each owns its arrays
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -65,9 +78,9 @@ def fused_steps(
     steps: int,
     energy: str | None,
     dtype: torch.dtype = torch.bfloat16,
-    chunk: int = CHUNK,
-    lanes: int = 1,
-    fuse_output: bool = True,
+    chunk: int | None = None,
+    lanes: int | None = None,
+    fuse_output: bool | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """The state after `steps` updates, like x, and the energies before each, [steps, B] float32.
 
@@ -78,9 +91,9 @@ def fused_steps(
         steps: T.
         energy: "eq3", "published" or None.
         dtype: of weights and states while they run; sums are float32.
-        chunk: at most this many samples run together.
-        lanes: parts of a chunk that run side by side, so that one multiplies while another waits for memory.
-        fuse_output: whether the update is the tail of the product with W^O, where it can be.
+        chunk: at most this many samples run together; by default what is fastest.
+        lanes: parts of a chunk that run side by side; by default what is fastest, one with a `chunk`.
+        fuse_output: whether the update is the tail of the product with W^O, where it can be; by default what is faster.
 
     """
     device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current one
@@ -89,9 +102,13 @@ def fused_steps(
         layer._check(x, c, steps)
         start = osc.ungroup(layer.rule.start(osc.group(x.float(), layer.n), -1))
         drive = layer._drive(c, x.ndim)(0)
+        if chunk is None:
+            cut = _best_cut(layer, x, Settings(dtype, energy, 1, fuse_output))
+            chunk, lanes = cut.chunk, lanes or cut.lanes
         pieces = max(1, -(-x.shape[0] // chunk))
         size = -(-x.shape[0] // pieces)  # as even as it gets; a smaller last piece runs in the same graph
-        run = _prepared(layer, (size, *x.shape[1:]), x.device, _Settings(dtype, energy, min(lanes, size), fuse_output))
+        settings = Settings(dtype, energy, min(lanes or 1, size), fuse_output)
+        run = _prepared(layer, (size, *x.shape[1:]), x.device, settings)
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         energies = x.new_empty(steps, x.shape[0], dtype=torch.float32) if energy is not None else None
         for first in range(0, x.shape[0], size):
@@ -100,18 +117,32 @@ def fused_steps(
         return out, energies
 
 
-@dataclass(frozen=True)
-class _Settings:
-    dtype: torch.dtype
-    energy: str | None
-    lanes: int
-    fuse_output: bool
+def _best_cut(layer: KuramotoLayer, x: Tensor, settings: Settings) -> Cut:
+    """The fastest cut of those that the batch is large enough for, timed at the first call."""
+    usual, *others = CUTS
+    cuts = [usual, *(cut for cut in others if 2 * cut.chunk <= x.shape[0])]
+    if not x.is_cuda or x.shape[0] < 2 * usual.chunk:
+        return usual
+    coupling = cast(AttentionCoupling, layer.coupling)
+    kind = (coupling.heads, type(coupling.position), type(layer.omega), layer.n)
+    key = ("cut", x.device, *x.shape[1:], *kind, settings, len(cuts))
+    return fastest(key, cuts, lambda cut: _time_cut(layer, x, settings, cut))
 
 
-_RUNS: WeakKeyDictionary[KuramotoLayer, OrderedDict[Hashable, _Run]] = WeakKeyDictionary()
+def _time_cut(layer: KuramotoLayer, x: Tensor, settings: Settings, cut: Cut) -> float:
+    """Milliseconds of some steps, a sample."""
+    try:
+        run = Run(layer, (cut.chunk, *x.shape[1:]), x.device, replace(settings, lanes=cut.lanes), _weights(layer))
+        run.record(_TIMED)
+        return time_launches(run.graphs[_TIMED].replay, 4) / cut.chunk
+    except torch.cuda.OutOfMemoryError:
+        return float("inf")
 
 
-def _prepared(layer: KuramotoLayer, shape: tuple[int, ...], device: torch.device, settings: _Settings) -> _Run:
+_RUNS: WeakKeyDictionary[KuramotoLayer, OrderedDict[Hashable, Run]] = WeakKeyDictionary()
+
+
+def _prepared(layer: KuramotoLayer, shape: tuple[int, ...], device: torch.device, settings: Settings) -> Run:
     """The graphs for this layer and shape, made at the first call, with the layer's weights of now."""
     weights = _weights(layer)
     key = (shape, device, settings, layer.n, tuple((name, w.shape) for name, w in weights.items()))
@@ -119,7 +150,7 @@ def _prepared(layer: KuramotoLayer, shape: tuple[int, ...], device: torch.device
     if key not in runs:
         while len(runs) >= _KEPT:
             runs.popitem(last=False)
-        runs[key] = _Run(layer, shape, device, settings)
+        runs[key] = Run(layer, shape, device, settings, weights)
     runs.move_to_end(key)
     runs[key].load(weights)
     return runs[key]
@@ -142,131 +173,3 @@ def _weights(layer: KuramotoLayer) -> dict[str, Tensor]:
         key, undo = (place.query, place.value.mT) if place.symmetric else (place.key, place.output)
         weights["matrices"] = attention.pack_matrices(place.query, key, place.value, undo)
     return weights
-
-
-class _Run:
-    """The arrays and graphs of one layer, shape and setting."""
-
-    def __init__(self, layer: KuramotoLayer, shape: tuple[int, ...], device: torch.device, settings: _Settings) -> None:
-        batch, tokens, channels = shape
-        place = cast(AttentionCoupling, layer.coupling).position
-        if place is not None:
-            place.check(tokens)
-        self.heads = cast(AttentionCoupling, layer.coupling).heads
-        self.n = layer.n
-        self.pair_weight = update.ENERGIES[settings.energy] if settings.energy is not None else None
-        self.fused = settings.fuse_output and output.can_fuse_output(channels, layer.n)
-        self.weights = {
-            name: torch.zeros(
-                w.shape, dtype=torch.float32 if name in ("gamma", "rate") else settings.dtype, device=device
-            )
-            for name, w in _weights(layer).items()
-        }
-
-        def state(width: int) -> Tensor:
-            return torch.zeros(batch, tokens, width, dtype=settings.dtype, device=device)
-
-        self.x, self.c, self.qkv, self.o = state(channels), state(channels), state(3 * channels), state(channels)
-        self.jx = None if self.fused else state(channels)
-        self.config: Config | None = None
-        if self.fused:  # the size of the tiles decides how many parts the energies come in
-            self.config = output.choose_output(
-                self.x, self.o, self.weights["output"], self.c, self.weights["gamma"], self.weights.get("rate"),
-                layer.n, settings.energy is not None,
-            )  # fmt: skip
-            parts = tokens * (channels // self.config.columns)
-        else:
-            parts = update.update_parts(channels, tokens, layer.n)
-        self.parts = torch.zeros(BLOCK, batch, parts, device=device) if self.pair_weight is not None else None
-        self.energies = torch.zeros(BLOCK, batch, device=device)
-        size = -(-batch // settings.lanes)
-        self.lanes = [slice(first, min(first + size, batch)) for first in range(0, batch, size)]
-        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self.free: torch.cuda.Event | None = None
-
-    def load(self, weights: dict[str, Tensor]) -> None:
-        """Copy the weights of now to where the graphs read them."""
-        if self.free is not None:  # a call from another stream may still be at it
-            torch.cuda.current_stream().wait_event(self.free)
-        for name, weight in weights.items():
-            self.weights[name].copy_(weight)
-
-    def __call__(self, x: Tensor, c: Tensor, steps: int, out: Tensor, energies: Tensor | None) -> None:
-        """Run the samples given, at most as many as there is room for, into `out` [b, ...], `energies` [steps, b]."""
-        count = x.shape[0]
-        blocks = [BLOCK] * (steps // BLOCK) + [1] * (steps % BLOCK)
-        if x.is_cuda:  # recording runs steps, so before the state is written
-            for size in sorted(set(blocks) - set(self.graphs)):
-                self._record(size)
-        self.x[:count].copy_(x)
-        self.c[:count].copy_(c)
-        done = 0
-        for size in blocks:
-            if size in self.graphs:
-                self.graphs[size].replay()
-            else:
-                self._steps(size)
-            if energies is not None:
-                energies[done : done + size].copy_(self.energies[:size, :count])
-            done += size
-        out.copy_(self.x[:count])
-        if x.is_cuda:
-            self.free = torch.cuda.Event()
-            self.free.record()
-
-    def _record(self, steps: int) -> None:
-        here = torch.cuda.current_stream(self.x.device)
-        aside = torch.cuda.Stream(self.x.device)
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):
-            for _ in range(2):  # compile (for every alignment met), choose block sizes, let cuBLAS set itself up
-                self._steps(steps)
-        here.wait_stream(aside)
-        torch.cuda.synchronize(self.x.device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._steps(steps)
-        self.graphs[steps] = graph
-
-    def _steps(self, steps: int) -> None:
-        """Some steps of every lane, and the sums of their energies."""
-        if self.x.is_cuda and len(self.lanes) > 1:
-            here = torch.cuda.current_stream(self.x.device)
-            streams = [torch.cuda.Stream(self.x.device) for _ in self.lanes]
-            for lane, stream in zip(self.lanes, streams, strict=True):
-                stream.wait_stream(here)
-                with torch.cuda.stream(stream):
-                    for t in range(steps):
-                        self._step(t, lane)
-            for stream in streams:
-                here.wait_stream(stream)
-        else:
-            for t in range(steps):
-                for lane in self.lanes:
-                    self._step(t, lane)
-        if self.parts is not None:
-            torch.sum(self.parts[:steps], 2, out=self.energies[:steps])
-
-    def _step(self, t: int, lane: slice) -> None:
-        """One step of a lane in place, and the parts of the energy before it."""
-        w, x, c, qkv, o = self.weights, self.x[lane], self.c[lane], self.qkv[lane], self.o[lane]
-        gamma, rate = w["gamma"], w.get("rate")
-        parts = self.parts[t, lane] if self.parts is not None else None
-        weight = self.pair_weight if self.pair_weight is not None else 0.0
-        multiply(x, w["qkv"], w.get("bias"), qkv)
-        attention.attention_into(o, qkv, w.get("matrices"), self.heads)
-        if self.config is not None:
-            output.output_update_into(x, parts, o, w["output"], x, c, gamma, rate, self.n, weight, self.config)
-        else:
-            jx = cast(Tensor, self.jx)[lane]
-            multiply(o, w["output"], None, jx)
-            update.update_into(x, parts, x, jx, c, gamma, rate, self.n, weight)
-
-
-def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
-    """Write x Wᵀ + b to `out`: [B, tokens, in] → [B, tokens, out]."""
-    flat, target = x.flatten(0, 1), out.flatten(0, 1)
-    if bias is None:
-        torch.mm(flat, weight.T, out=target)
-    else:
-        torch.addmm(bias, flat, weight.T, out=target)

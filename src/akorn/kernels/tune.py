@@ -1,12 +1,17 @@
-"""Choosing the block sizes of a kernel: a handful of candidates, each timed once on the arguments it will run on."""
+"""Choosing the form of a kernel: a handful of candidates, each timed once on the arguments it will run on."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import torch
+from torch import Tensor
+
+from akorn.kernels.choices import recall, remember
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,9 @@ class Config:
     columns: int = 0
     depth: int = 0
     registers: int | None = None  # the most a thread may have, so that more programs share a multiprocessor
+    group: int = 1  # pieces of work a program does one after the other
+    packed: bool = False  # two values of 16 bits an instruction
+    early: bool = False  # what is needed last is asked for first
 
     @property
     def options(self) -> dict[str, int]:
@@ -27,21 +35,65 @@ class Config:
         return options if self.registers is None else {**options, "maxnreg": self.registers}
 
 
-_CHOSEN: dict[Hashable, Config] = {}
+Choice = TypeVar("Choice", bound=Hashable)
+
+_CHOSEN: dict[Hashable, Any] = {}
 _LAUNCHES = 8  # a timing; the kernels take tens of microseconds
+_GAIN = 0.98  # of the time: less of a gain is noise, and choices should be the same from run to run
 
 
-def best(key: Hashable, configs: Sequence[Config], launch: Callable[[Config], None]) -> Config:
-    """The fastest config for `key`, timed at the first call; the first one where there is nothing to time."""
+def best(
+    key: Hashable, choices: Sequence[Choice], launch: Callable[[Choice], None], result: Tensor | None = None
+) -> Choice:
+    """The fastest choice for `key`, timed at the first call; the first one where there is nothing to time.
+
+    `result` is the array that `launch` writes: a choice whose result is not that of the first one, rounding aside, is
+    left out.
+    """
+    expected: Tensor | None = None
+
+    def time(choice: Choice) -> float:
+        nonlocal expected
+        taken = time_launches(lambda: launch(choice), _LAUNCHES)
+        if result is None or taken == float("inf"):
+            return taken
+        if expected is None:
+            expected = result.clone()
+        elif not _agree(result, expected):
+            logging.getLogger(__name__).warning("%s gives other results than %s: not used", choice, choices[0])
+            return float("inf")
+        return taken
+
+    return fastest(key, choices, time)
+
+
+def fastest(key: Hashable, choices: Sequence[Choice], time: Callable[[Choice], float]) -> Choice:
+    """The choice that `time` gives the least for, remembered under `key`; the earlier of two about equally fast.
+
+    Remembered on the disk too, so that later processes choose alike (`akorn.kernels.choices`).
+    """
     if key not in _CHOSEN:
         if not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
-            return configs[0]
-        times = {config: _time(config, launch) for config in dict.fromkeys(configs)}
-        _CHOSEN[key] = min(times, key=times.__getitem__)
-    return _CHOSEN[key]
+            return choices[0]
+        chosen = recall(key, choices)
+        if chosen is None:
+            chosen, shortest = choices[0], float("inf")
+            for choice in dict.fromkeys(choices):
+                taken = time(choice)
+                if taken < _GAIN * shortest:
+                    chosen, shortest = choice, taken
+            remember(key, chosen)
+        _CHOSEN[key] = chosen
+    return cast(Choice, _CHOSEN[key])
 
 
-def chosen() -> dict[Hashable, Config]:
+def _agree(result: Tensor, expected: Tensor) -> bool:
+    """Whether they are the same, rounding aside; what is not finite must be so in both."""
+    largest = expected.float().abs().max()
+    return bool(((result.float() - expected.float()).abs().max() <= 0.05 * largest) | ~largest.isfinite())
+
+
+def chosen() -> dict[Hashable, Any]:
     """What has been chosen so far, for reports."""
     return dict(_CHOSEN)
 
@@ -54,24 +106,29 @@ def precision(dtype: torch.dtype) -> str:
     """
     if dtype == torch.float32:
         return "tf32x3"
-    return "wide" if os.environ.get("TRITON_INTERPRET") == "1" else "tf32"
+    return "wide" if interpreted() else "tf32"
 
 
-def _time(config: Config, launch: Callable[[Config], None]) -> float:
-    """The shortest of three timings, in milliseconds; infinite where the GPU has no room for the config."""
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def time_launches(launch: Callable[[], None], count: int) -> float:
+    """Milliseconds of `count` launches, the shortest of three timings; infinite where the GPU has no room for it."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     try:
-        launch(config)  # compiles
-    except triton.runtime.errors.OutOfResources:
+        launch()  # compiles
+        times = []
+        for _ in range(3):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            for _ in range(count):
+                launch()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+    except (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError, torch.cuda.OutOfMemoryError):
         return float("inf")
-    times = []
-    for _ in range(3):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(_LAUNCHES):
-            launch(config)
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
     return min(times)

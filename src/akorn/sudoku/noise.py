@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
+
+from akorn import kernels
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # as signed 64-bit integers, whose products wrap around
 _FACTOR_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -33,14 +36,33 @@ def start_noise(keys: Tensor, starts: Tensor, seed: int, shape: Sequence[int]) -
         raise ValueError(f"a seed is a whole number from 0 to 2⁶³ − 1, got {seed}")
     count = math.prod(shape)
     stream = _mix(_mix(keys + _signed(seed * _GOLDEN)) + _GOLDEN * (starts + 1))  # [S]
-    counter = torch.arange(1, (count + 1) // 2 + 1, device=keys.device)
+    numbers = _fused if keys.is_cuda and kernels.usable(keys) and _same_bits(keys.device) else _plain
+    return numbers(stream, count).reshape(len(keys), *shape)
+
+
+def _plain(stream: Tensor, count: int) -> Tensor:
+    """Normal numbers of each stream [S]: [S, count]."""
+    counter = torch.arange(1, (count + 1) // 2 + 1, device=stream.device)
     bits = _mix(stream[:, None] + _GOLDEN * counter)  # [S, count/2]
     # Box and Muller: two uniform numbers of 24 bits each become two normal ones.
     uniform = ((bits >> 40 & _24_BITS) + 1).float() * 2.0**-24  # in (0, 1]
     angle = (bits >> 16 & _24_BITS).float() * (2 * math.pi * 2.0**-24)
     length = (-2 * uniform.log()).sqrt()
     normal = torch.cat((length * angle.cos(), length * angle.sin()), 1)  # [S, count or one more]
-    return normal[:, :count].reshape(len(keys), *shape)
+    return normal[:, :count]
+
+
+def _fused(stream: Tensor, count: int) -> Tensor:
+    from akorn.kernels.noise import normal_numbers
+
+    return normal_numbers(stream, count)
+
+
+@cache
+def _same_bits(device: torch.device) -> bool:
+    """Whether the kernel gives exactly the plain form's numbers there; else seeds would mean other starts with it."""
+    stream = _mix(torch.arange(64, device=device))
+    return torch.equal(_fused(stream, 4097), _plain(stream, 4097))
 
 
 def _mix(x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -153,6 +154,8 @@ def run(
     stream = boards * votes
     chunk = min(config.chunk or default_chunk(device, model.config.channels), stream)
     chunks = -(-stream // chunk)
+    if config.chunk is None:
+        chunk = -(-stream // chunks)  # as even as it gets, so that next to nothing is padding
     rank, world = processes.place(device)
 
     padded = torch.cat([puzzles, puzzles.new_zeros(1, 81)])
@@ -253,8 +256,13 @@ def _shared(tally: Tally) -> Tally:
 def _valid(boards: Tensor) -> Tensor:
     """[S]: which filled boards [S, 81] are correct. Nine powers of two add up to these nine bits only if distinct."""
     bits = torch.ones((), dtype=torch.int32, device=boards.device) << boards.int()
-    units = torch.from_numpy(UNITS).to(boards.device)
-    return (bits[:, units].sum(-1) == _COMPLETE).all(1)
+    return (bits[:, _units(boards.device)].sum(-1) == _COMPLETE).all(1)
+
+
+@cache
+def _units(device: torch.device) -> Tensor:
+    """Kept there: a copy for every chunk would make the host wait for all that the device has yet to do."""
+    return torch.from_numpy(UNITS).to(device)
 
 
 @contextmanager

@@ -1,0 +1,79 @@
+"""What was chosen by timing, kept on the disk: the same machine takes the same forms, and so rounds alike, every time.
+
+One JSON file a kind of GPU and pair of versions, in $AKORN_CACHE, or else in the user's cache folder. AKORN_CACHE=""
+keeps nothing. A file that cannot be read or written is as good as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Hashable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from akorn.errors import AkornError
+from akorn.files import replacing
+
+Choice = TypeVar("Choice", bound=Hashable)
+
+
+def recall(key: Hashable, choices: Sequence[Choice]) -> Choice | None:
+    """What an earlier process chose, if it is still among the choices."""
+    path = _file()
+    stored = _read(str(path)).get(repr(key)) if path is not None else None
+    return next((choice for choice in choices if repr(choice) == stored), None)
+
+
+def remember(key: Hashable, chosen: Hashable) -> None:
+    """Keep a choice for later processes."""
+    path = _file()
+    if path is None:
+        return
+    _read(str(path))[repr(key)] = repr(chosen)
+    with contextlib.suppress(OSError, AkornError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        everything = {**_load(path), **_read(str(path))}  # another process may have added some
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
+
+
+def folder() -> Path | None:
+    """Where choices are kept; None for nowhere."""
+    told = os.environ.get("AKORN_CACHE")
+    if told is not None:
+        return Path(told) if told else None
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "akorn"
+
+
+def _file() -> Path | None:
+    where = folder()
+    return where / f"choices-{_machine()}.json" if where is not None else None
+
+
+@cache
+def _machine() -> str:
+    """The GPU and the versions that a choice holds for, as a part of a file's name."""
+    import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{name}-torch{torch.__version__}-triton{triton.__version__}")
+
+
+@cache
+def _read(path: str) -> dict[str, str]:
+    """The file as it was when it was first needed, and what has been chosen since."""
+    return _load(Path(path))
+
+
+def _load(path: Path) -> dict[str, str]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

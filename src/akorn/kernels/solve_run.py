@@ -1,0 +1,200 @@
+"""Recorded steps of one layer for `akorn.kernels.solve`: its weights, its arrays and its CUDA graphs.
+
+Needs Triton to import.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from akorn.kernels import attention, output, update
+from akorn.kernels.tune import Config, best
+from akorn.nn.attention import AttentionCoupling
+from akorn.nn.kuramoto import KuramotoLayer
+
+BLOCKS = (32, 8, 1)
+"""Steps that a graph may have, largest first: T steps are as few graphs as these make up."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a layer is run."""
+
+    dtype: torch.dtype
+    energy: str | None
+    lanes: int
+    fuse_output: bool | None
+
+
+class Run:
+    """The arrays and graphs of one layer, shape and setting."""
+
+    def __init__(
+        self,
+        layer: KuramotoLayer,
+        shape: tuple[int, ...],
+        device: torch.device,
+        settings: Settings,
+        weights: dict[str, Tensor],
+    ) -> None:
+        batch, tokens, channels = shape
+        place = cast(AttentionCoupling, layer.coupling).position
+        if place is not None:
+            place.check(tokens)
+        self.heads = cast(AttentionCoupling, layer.coupling).heads
+        self.n = layer.n
+        self.pair_weight = update.ENERGIES[settings.energy] if settings.energy is not None else None
+        self.weights = {
+            name: torch.zeros(
+                w.shape, dtype=torch.float32 if name in ("gamma", "rate") else settings.dtype, device=device
+            )
+            for name, w in weights.items()
+        }
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.free: torch.cuda.Event | None = None
+        self.load(weights)
+        # What is timed should be like what runs, also since zeros take less power: hence weights, and noise.
+        generator = torch.Generator(device).manual_seed(0)
+
+        def state(width: int) -> Tensor:
+            return torch.empty(batch, tokens, width, dtype=settings.dtype, device=device).normal_(generator=generator)
+
+        self.x, self.c, self.qkv, self.o = state(channels), state(channels), state(3 * channels), state(channels)
+        size = -(-batch // settings.lanes)
+        self.lanes = [slice(first, min(first + size, batch)) for first in range(0, batch, size)]
+        self.jx: Tensor | None = None
+        self.config: Config | None = None
+        self._choose_tail(settings.fuse_output)
+        most = BLOCKS[0]
+        self.parts = None if self.pair_weight is None else torch.zeros(most, batch, self._part_count(), device=device)
+        self.energies = torch.zeros(most, batch, device=device)
+
+    def _choose_tail(self, fuse: bool | None) -> None:
+        """Decide whether the update is the tail of the product with W^O, and in tiles of which size."""
+        w, lane, channels = self.weights, self.lanes[0], self.x.shape[-1]
+        rate, energy = w.get("rate"), self.pair_weight is not None
+        config = None
+        if fuse is not False and output.can_fuse_output(channels, self.n):
+            config = output.choose_output(
+                self.x[lane], self.o[lane], w["output"], self.c[lane], w["gamma"], rate, self.n, energy
+            )
+        if config is None or fuse is None:
+            self.jx = torch.empty_like(self.x)
+        if config is not None and fuse is None:
+            rows = self.x[lane].numel() // channels
+            key = ("tail", self.x.device, self.x.dtype, channels, self.n, rate is not None, energy, rows.bit_length())
+
+            def launch(fused: bool) -> None:
+                self.config = config if fused else None
+                x = self.x[lane]
+                self._tail(lane, x.new_empty(len(x), self._part_count(), dtype=torch.float32) if energy else None)
+
+            config = config if best(key, (True, False), launch) else None
+        self.config = config
+        if config is not None:
+            self.jx = None
+
+    def _part_count(self) -> int:
+        """How many parts of a sample's energy come out of a step."""
+        _, tokens, channels = self.x.shape
+        if self.config is not None:
+            return tokens * (channels // self.config.columns)
+        return update.update_parts(channels, tokens, self.n)
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """Copy the weights of now to where the graphs read them."""
+        if self.free is not None:  # a call from another stream may still be at it
+            torch.cuda.current_stream().wait_event(self.free)
+        for name, weight in weights.items():
+            self.weights[name].copy_(weight)
+
+    def __call__(self, x: Tensor, c: Tensor, steps: int, out: Tensor, energies: Tensor | None) -> None:
+        """Run the samples given, at most as many as there is room for, into `out` [b, ...], `energies` [steps, b]."""
+        count = x.shape[0]
+        blocks: list[int] = []
+        for size in BLOCKS:
+            blocks += [size] * ((steps - sum(blocks)) // size)
+        if x.is_cuda:  # recording runs steps, so before the state is written
+            for size in sorted(set(blocks) - set(self.graphs)):
+                self.record(size)
+        self.x[:count].copy_(x)
+        self.c[:count].copy_(c)
+        done = 0
+        for size in blocks:
+            if size in self.graphs:
+                self.graphs[size].replay()
+            else:
+                self._steps(size)
+            if energies is not None:
+                energies[done : done + size].copy_(self.energies[:size, :count])
+            done += size
+        out.copy_(self.x[:count])
+        if x.is_cuda:
+            self.free = torch.cuda.Event()
+            self.free.record()
+
+    def record(self, steps: int) -> None:
+        """Make the graph of so many steps."""
+        here = torch.cuda.current_stream(self.x.device)
+        aside = torch.cuda.Stream(self.x.device)
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            for _ in range(2):  # compile (for every alignment met), choose block sizes, let cuBLAS set itself up
+                self._steps(steps)
+        here.wait_stream(aside)
+        torch.cuda.synchronize(self.x.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._steps(steps)
+        self.graphs[steps] = graph
+
+    def _steps(self, steps: int) -> None:
+        """Some steps of every lane, and the sums of their energies."""
+        if self.x.is_cuda and len(self.lanes) > 1:
+            here = torch.cuda.current_stream(self.x.device)
+            streams = [torch.cuda.Stream(self.x.device) for _ in self.lanes]
+            for lane, stream in zip(self.lanes, streams, strict=True):
+                stream.wait_stream(here)
+                with torch.cuda.stream(stream):
+                    for t in range(steps):
+                        self._step(t, lane)
+            for stream in streams:
+                here.wait_stream(stream)
+        else:
+            for t in range(steps):
+                for lane in self.lanes:
+                    self._step(t, lane)
+        if self.parts is not None:
+            torch.sum(self.parts[:steps], 2, out=self.energies[:steps])
+
+    def _step(self, t: int, lane: slice) -> None:
+        """One step of a lane in place, and the parts of the energy before it."""
+        w, o = self.weights, self.o[lane]
+        multiply(self.x[lane], w["qkv"], w.get("bias"), self.qkv[lane])
+        attention.attention_into(o, self.qkv[lane], w.get("matrices"), self.heads)
+        self._tail(lane, self.parts[t, lane] if self.parts is not None else None)
+
+    def _tail(self, lane: slice, parts: Tensor | None) -> None:
+        """The product with W^O and the update, in place."""
+        w, x, c, o = self.weights, self.x[lane], self.c[lane], self.o[lane]
+        gamma, rate = w["gamma"], w.get("rate")
+        weight = self.pair_weight if self.pair_weight is not None else 0.0
+        if self.config is not None:
+            output.output_update_into(x, parts, o, w["output"], x, c, gamma, rate, self.n, weight, self.config)
+        else:
+            jx = cast(Tensor, self.jx)[lane]
+            multiply(o, w["output"], None, jx)
+            update.update_into(x, parts, x, jx, c, gamma, rate, self.n, weight)
+
+
+def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
+    """Write x Wᵀ + b to `out`: [B, tokens, in] → [B, tokens, out]."""
+    flat, target = x.flatten(0, 1), out.flatten(0, 1)
+    if bias is None:
+        torch.mm(flat, weight.T, out=target)
+    else:
+        torch.addmm(bias, flat, weight.T, out=target)

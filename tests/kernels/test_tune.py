@@ -1,0 +1,88 @@
+"""How the form of a kernel is chosen, with times made up."""
+
+import pytest
+import torch
+
+from akorn.kernels import choices, tune
+
+
+@pytest.fixture
+def timing(monkeypatch):
+    """As on a GPU, where nothing has been chosen yet; a launch takes as long as the choice says."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(tune, "_CHOSEN", {})
+    monkeypatch.setenv("AKORN_CACHE", "")
+    monkeypatch.setattr(tune, "time_launches", lambda launch, count: launch())
+
+
+def test_the_fastest_is_chosen_once(timing):
+    tried = []
+    assert tune.fastest("key", ["a", "bb", ""], lambda choice: tried.append(choice) or len(choice)) == ""
+    assert tune.fastest("key", ["a", "bb", ""], lambda choice: tried.append(choice) or -len(choice)) == ""
+    assert tried == ["a", "bb", ""]
+    assert tune.chosen() == {"key": ""}
+
+
+def test_of_equals_the_earlier(timing):
+    """Else noise would decide, and results would differ in their last bits from run to run."""
+    assert tune.fastest("key", [1.0, 0.995, 0.99], lambda choice: choice) == 1.0
+    assert tune.fastest("other", [1.0, 0.9, 0.895], lambda choice: choice) == 0.9
+
+
+def test_what_has_no_room_or_other_results_is_left_out(timing, caplog):
+    result = torch.zeros(3)
+
+    def launch(choice):
+        taken, value = choice
+        result.fill_(value)
+        return taken
+
+    choices = [(3.0, 1.0), (float("inf"), 1.0), (1.0, 2.0), (1.0, float("nan")), (2.0, 1.001)]
+    assert tune.best("key", choices, launch, result) == (2.0, 1.001)
+    assert caplog.text.count("other results") == 2
+
+
+def test_the_first_where_nothing_can_be_timed(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert tune.best("unseen", [2, 1], lambda choice: pytest.fail("launched")) == 2
+    assert "unseen" not in tune.chosen()
+
+
+@pytest.fixture
+def later(timing, monkeypatch, tmp_path):
+    """A function that begins anew, as another process on the same machine would."""
+    monkeypatch.setenv("AKORN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(choices, "_machine", lambda: "a-gpu")
+
+    def begin():
+        choices._read.cache_clear()
+        tune._CHOSEN.clear()
+
+    begin()
+    yield begin
+    choices._read.cache_clear()
+
+
+def test_later_processes_choose_alike(later):
+    configs = [tune.Config(64, 4, 1), tune.Config(128, 8, 1)]
+    assert tune.fastest(("k", 1), configs, lambda choice: -choice.block) == configs[1]
+    tune.fastest(("k", 2), configs, lambda choice: choice.block)
+    later()
+    assert tune.fastest(("k", 1), configs, lambda choice: pytest.fail("timed again")) == configs[1]
+    later()
+    assert tune.fastest(("k", 1), configs[:1], lambda choice: 1.0) == configs[0]  # it is no choice any more
+
+
+@pytest.mark.parametrize("content", ["no json", "[1]", "{\"('k', 1)\": 7}"])
+def test_a_damaged_file_is_as_good_as_none(later, tmp_path, content):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "choices-a-gpu.json").write_text(content)
+    assert tune.fastest(("k", 1), [2, 1], lambda choice: choice) == 1
+    later()
+    assert tune.fastest(("k", 1), [2, 1], lambda choice: pytest.fail("timed again")) == 1
+
+
+def test_a_folder_that_cannot_be_written_does_no_harm(later, tmp_path):
+    (tmp_path / "cache").write_text("a file in its place")
+    assert tune.fastest(("k", 1), [2, 1], lambda choice: choice) == 1
