@@ -71,7 +71,8 @@ class TrainConfig:
     compile: bool = False
     """Compile the model (what exactly is the task's choice)."""
     graph: bool = False
-    """Record the loss and its gradients as CUDA graphs: small batches are then not limited by launches (CUDA only)."""
+    """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by launches; changes
+    nothing on other devices, nor in several processes, whose losses may have to talk to each other."""
     deterministic: bool = False
     """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error. Without it a
     model with convolutions may differ in the last bits from run to run on a GPU, and so from a resumed run, since cuDNN

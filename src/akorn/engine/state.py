@@ -52,9 +52,7 @@ class TrainState:
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
         self.graphs: GraphedLoss | None = None
-        if config.graph:
-            if self.device.type != "cuda":
-                raise AkornError(f"graph needs a CUDA device, this run is on {self.device.type!r}")
+        if config.graph and self.device.type == "cuda" and accelerator.num_processes == 1:
             self.graphs = GraphedLoss(task, self.model, self.parameters, self.generator, accelerator)
 
     def best_model(self) -> nn.Module:

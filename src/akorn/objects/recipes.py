@@ -74,6 +74,7 @@ def _train(epochs: int, learning_rate: float = 1e-3, batch_size: int = 256) -> T
         optimiser=OptimiserConfig(name="adam", learning_rate=learning_rate),
         ema=EmaConfig(decay=0.998, every=10, after=200),
         precision="tf32",
+        graph=True,
     )
 
 

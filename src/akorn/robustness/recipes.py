@@ -61,6 +61,7 @@ def _paper() -> TrainConfig:
         optimiser=OptimiserConfig(name="adam", learning_rate=1e-4),
         ema=EmaConfig(decay=0.99, every=10, after=200),
         precision="tf32",
+        graph=True,
     )
 
 

@@ -64,6 +64,7 @@ def _paper(learning_rate: float = 1e-3) -> TrainConfig:
         optimiser=OptimiserConfig(name="adam", learning_rate=learning_rate, clip=1.0),
         ema=EmaConfig(decay=0.995, every=10, after=100),
         precision="tf32",
+        graph=True,
     )
 
 
@@ -147,6 +148,7 @@ def sudoku_best() -> SudokuRecipe:
             schedule=ScheduleConfig(name="cosine", warmup=500, final=0.01),
             ema=EmaConfig(decay=0.995, every=10, after=100),
             precision="tf32",
+            graph=True,
         ),
         DataConfig(givens=(26, 30), symmetries=True, reveal=(17, 38)),
         steps=(12, 24),
