@@ -158,9 +158,12 @@ def default_card(model: HubModel) -> str:
 
 
 def _narrow(name: str, tensor: Tensor, dtype: StoredType) -> Tensor:
-    """The tensor as it is stored: floating point in `dtype`, everything else as it is."""
+    """The tensor as it is stored: floating point in `dtype`, everything else as it is.
+
+    BatchNorm's statistics too: a variance may be larger than 16 bits can say.
+    """
     tensor = tensor.detach().cpu()
-    if not tensor.is_floating_point():
+    if not tensor.is_floating_point() or name.rpartition(".")[2] in ("running_mean", "running_var"):
         return tensor.contiguous()
     narrow = tensor.to(getattr(torch, dtype)).contiguous()
     if not bool(narrow.isfinite().all()):

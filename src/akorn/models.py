@@ -68,7 +68,7 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
 
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     """What `akorn train` left about a model's training in its folder, or in that of shipped weights."""
-    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder)):
+    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
         file = folder / "training.json"
         if file.is_file():
             origin: dict[str, Any] = json.loads(file.read_text())
@@ -92,6 +92,12 @@ def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
         return WEIGHTS / name
     if not hub and (isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~"))):
         shipped = ", ".join(list_models(pretrained=True)) or "none"
+        if name in rooms.models():
+            recipe = rooms.models()[name][1]
+            raise AkornError(
+                f"{text}: its weights do not ship (those of {shipped} do); train it by `akorn train {recipe}`,"
+                f" and name the model's folder, runs/{recipe}-seed0/model"
+            )
         raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights (which are: {shipped})")
     return _download(text, hub)
 

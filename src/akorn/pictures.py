@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from akorn.errors import AkornError
 
@@ -19,7 +19,7 @@ def open_picture(path: str | Path) -> Image.Image:
             if file.width * file.height > MOST_PIXELS:
                 raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
             file.load()
-            return file.copy()
+            return ImageOps.exif_transpose(file)  # a phone lays the sensor's rows down and notes how it was held
     except AkornError:
         raise
     except FileNotFoundError:

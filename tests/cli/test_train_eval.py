@@ -76,3 +76,9 @@ def test_lists(akorn_here: Akorn) -> None:
 def test_mistakes(akorn_here: Akorn, tmp_path: Path, words: list[str], parts: list[str]) -> None:
     assert_refused(akorn_here(*words), *parts)
     assert not any(tmp_path.iterdir())  # nothing was left behind
+
+
+def test_a_model_without_weights_and_a_model_behind_options(akorn: Akorn) -> None:
+    assert_refused(akorn("eval", "tetrominoes"), "akorn train tetrominoes_akorn")
+    assert_refused(akorn("eval", "--limit", "0", "sudoku"), "--limit")
+    assert_refused(akorn("eval", "--json", "cifar10-conv"), "--data")

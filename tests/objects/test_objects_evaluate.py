@@ -225,6 +225,36 @@ def test_eval_prints_scores_records_and_plots(
     assert "2 pictures, 2 clusters" in capsys.readouterr().out
 
 
+def test_a_file_that_tells_little_is_scored_as_the_model_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=2)).save_pretrained("tiny")
+    Path("tiny/training.json").write_text('{"recipe": "dsprites_akorn", "seed": 3, "overrides": {}}')
+    data = squares(2)
+    np.savez("some.npz", images=data.images, labels=data.labels)
+    np.savez("told_train.npz", images=data.images, labels=data.labels, clusters=3)
+    kept = []
+    for name in ("some.npz", "told_train.npz", "tetrominoes"):
+        words = ["--data", name, "--limit", 2, "--device", "cpu", "--results", f"results-{name}"]
+        assert run("tiny", *words, "--json") == 0
+        (record,) = Path(f"results-{name}").iterdir()
+        kept.append(json.loads(record.read_text())["config"])
+    capsys.readouterr()
+    assert [config["clusters"] for config in kept] == [7, 3, 4]
+    assert [config["source"] for config in kept] == ["some.npz", "told_train.npz", "generated"]
+    assert [config["split"] for config in kept] == [None, "train", "test"]
+
+
+def test_plots_go_as_far_as_there_are_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=2)).save_pretrained("tiny")
+    data = squares(2)
+    np.savez("squares.npz", images=data.images, labels=data.labels)
+    assert run("tiny", "--data", "squares.npz", "--clusters", 10, "--plots", "plots", "--device", "cpu") == 0
+    assert Path("plots/clusters.png").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -235,6 +265,7 @@ def test_eval_prints_scores_records_and_plots(
         ([], "--data is missing"),
         (["--data", "squares.npz", "--clusters", 17], "17 clusters"),
         (["--data", "wrong.npz"], "wrong"),
+        (["--data", "bare.npz"], "bare.npz: its pictures have no masks"),
     ],
 )
 def test_eval_says_what_is_wrong(
@@ -246,6 +277,7 @@ def test_eval_says_what_is_wrong(
     data = squares(2)
     np.savez("squares.npz", images=data.images, labels=data.labels)
     np.savez("wrong.npz", images=data.images, labels=data.labels[:, :8])  # type: ignore[index]
+    np.savez("bare.npz", images=data.images)
     with pytest.raises(AkornError, match=message):
         run("tiny", "--device", "cpu", *words)
 

@@ -16,7 +16,7 @@ from akorn.engine.tables import chosen, render
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
 from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
-from akorn.objects.tables import SHAPES_TABLE, SYNTH, TABLES
+from akorn.objects.tables import NATURAL, SHAPES_TABLE, SYNTH, TABLES
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -140,18 +140,44 @@ def test_a_record_fills_its_own_cell_only() -> None:
         {"bilinear": 4},
         {"data": "tetrominoes-valid"},
         {"split": "valid"},
+        {"split": None},  # a file that does not tell
+        {"source": "tetrominoes.tfrecords"},  # the benchmark's own pictures are not those we generate
+        {"size": 64},
+        {"components": 16},
     ],
 )
 def test_another_protocol_fills_no_cell(other: dict[str, object]) -> None:
     assert not any(chosen([record(**other)], cell) for table in TABLES for row in table.rows for cell in row.cells)
 
 
+@pytest.mark.parametrize(("split", "fits"), [("test", 1), ("valid", 1), ("train", 0)])
+def test_voc_is_tested_on_what_it_calls_val(split: str, fits: int) -> None:
+    found = record("imagenet_akorn", data="voc", pictures=1449, clusters=4, steps=4, split=split, source="VOCdevkit")
+    found["metrics"] = {"mbo_i": 50.0}
+    assert len(chosen([found], NATURAL.rows[0].cells[0])) == fits
+
+
 def test_trials_fill_no_cell() -> None:
     cell = SYNTH.rows[3].cells[0]
-    for overrides, fits in (({"model.gamma": 1.0}, 0), ({"train.steps": 500}, 0), ({"train.compile": True}, 1)):
+    trials: list[tuple[dict[str, object], int]] = [
+        ({"model.gamma": 1.0}, 0),
+        ({"train.steps": 500}, 0),
+        ({"train.precision": "bf16"}, 0),
+        ({"data.count": 2000}, 0),
+        ({"data.path": "pictures"}, 0),
+        ({"init": "shapes"}, 0),
+        ({"train.optimiser.learning_rate": 1e-4}, 0),
+        ({"train.compile": True, "train.graph": True, "train.seed": 3, "valid.uptile": 4, "model.recompute": True}, 1),
+        ({"train.epochs": 20}, 1),  # the record tells
+    ]
+    for overrides, fits in trials:
         trial = {**record(), "extra": {"training": {"recipe": "tetrominoes_akorn", "overrides": overrides}}}
         assert len(chosen([trial], cell)) == fits
     assert len(chosen([{**record(), "extra": {"training": None}}], cell)) == 1
+    assert len(chosen([record(source="generated", split="test", size=None, components=128)], cell)) == 1
+    clevr = record("clevr_akorn", data="clevr", clusters=11, source="clevr.tfrecords")
+    clevr["extra"] = {"training": {"overrides": {"data.path": "clevr.tfrecords"}}}  # which it cannot do without
+    assert len(chosen([clevr], SYNTH.rows[3].cells[4])) == 1
 
 
 def test_every_recipe_has_its_row_and_rows_have_recipes() -> None:

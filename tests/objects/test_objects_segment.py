@@ -119,6 +119,18 @@ def test_a_folder_that_cannot_be(here: Path, capsys: pytest.CaptureFixture[str])
     assert "text.png: the folder cannot be made" in capsys.readouterr().err
 
 
+def test_no_picture_is_replaced_by_the_mask_of_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = Path("good.png").read_bytes()
+    for name in ("x.png", "x-mask.png"):
+        Path(name).write_bytes(content)
+    for images in (("x.png", "x-mask.png"), ("x-mask.png", "x.png")):
+        assert run(*images, "a" * 5000, "--clusters", 2, "--format", "png") == 2
+        told = capsys.readouterr()
+        assert "x-mask.png: that is a picture to be segmented, not x.png's to replace" in told.err
+        assert "x-mask.png: 2 clusters → x-mask-mask.png" in told.out
+        assert Path("x-mask.png").read_bytes() == content
+
+
 def test_the_picture_itself_is_never_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = Path("good.png").read_bytes()
     Path("x.png").write_bytes(content)

@@ -155,6 +155,9 @@ def test_weights_to_start_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("akorn.rooms.ROOMS", ("objects",))
     same = make_task(replace(recipe, init=mine)).build_model()
     assert all(torch.equal(a, b) for a, b in zip(same.state_dict().values(), source.state_dict().values(), strict=True))
+    told = make_task(replace(recipe, init=mine)).settings()["init"]
+    assert len(told) == 64  # a digest, not a place on this machine
+    assert make_task(replace(recipe, init="shapes")).settings()["init"] == "shapes"
     larger = replace(recipe, init=mine, model=replace(recipe.model, image_size=64, gamma=0.25))
     model = make_task(larger).build_model().eval()
     assert isinstance(model, ObjectsNet)
@@ -165,6 +168,23 @@ def test_weights_to_start_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         start_from(make_task(small(tetrominoes_itrconv())).build_model(), mine)  # type: ignore[arg-type]
     with pytest.raises(AkornError, match="mine: tensor"):
         make_task(replace(recipe, init=mine, model=replace(recipe.model, channels=32))).build_model()
+
+
+def test_what_cannot_be_scored_shows_before_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe = small(tetrominoes_akorn())
+    bare = tmp_path / "bare.npz"
+    np.savez(bare, images=generate("tetrominoes", "valid", 4).images)
+    wrong = [(replace(recipe.valid, path=bare), "no masks"), (replace(recipe.valid, clusters=0), "clusters is 0")]
+    wrong += [(replace(recipe.valid, clusters=65), "from 1 to 64"), (replace(recipe.valid, path=tmp_path / "x"), "x")]
+    for valid, message in wrong:
+        with pytest.raises(AkornError, match=message):
+            make_task(replace(recipe, valid=valid)).build_data(CPU)
+    make_task(replace(recipe, valid=replace(recipe.valid, clusters=65, uptile=2))).build_data(CPU)
+    cut = tmp_path / "cut.npz"
+    cut.write_bytes(bare.read_bytes()[:500])
+    with caplog.at_level(logging.WARNING), pytest.raises(AkornError, match="truncated"):
+        make_task(replace(recipe, data=replace(recipe.data, path=cut))).build_data(CPU)
+    assert not caplog.records  # said once, not also as a lack of validation pictures
 
 
 def test_generated_pictures_are_other_ones_for_validation() -> None:

@@ -138,6 +138,12 @@ def test_a_small_resnet_learns_the_colours(folder: Path, tmp_path: Path) -> None
     assert result.metrics["clean"] > 50  # of ten classes
 
 
+def test_what_cannot_be_scored_shows_before_training(folder: Path, tmp_path: Path) -> None:
+    recipe = replace(small(cifar10_akorn_conv(), folder), valid=ValidConfig(path=tmp_path / "nowhere"))
+    with pytest.raises(AkornError, match="nowhere does not exist"):
+        make_task(recipe).build_data(torch.device("cpu"))
+
+
 def test_without_valid_training_pictures_are_scored(folder: Path) -> None:
     recipe = replace(small(cifar10_akorn_conv(), folder), valid=ValidConfig(count=5))
     task = make_task(recipe)
@@ -165,10 +171,10 @@ def test_pretraining_and_starting_from_it(folder: Path, tmp_path: Path) -> None:
             torch.testing.assert_close(started.state_dict()[name], tensor)
     assert started(torch.rand(2, 3, 32, 32)).shape == (2, 10)
     assert make_task(after).settings()["init"] != make_task(replace(after, init=None)).settings()["init"]
-    with pytest.raises(AkornError, match="holds another model"):
+    with pytest.raises(AkornError, match="its model has n 2, the recipe's has 4"):
         make_task(replace(after, model=replace(TINY, n=4))).build_model()
     build(ResNetConfig(width=4, blocks=(1,))).save_pretrained(tmp_path / "resnet")
-    with pytest.raises(AkornError, match="holds another model"):
+    with pytest.raises(AkornError, match="of the kind 'resnet', not 'akorn'"):
         make_task(replace(after, init=tmp_path / "resnet")).build_model()
     with pytest.raises(AkornError, match="no such folder"):
         make_task(replace(after, init=tmp_path / "nothing")).settings()

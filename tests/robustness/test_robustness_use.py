@@ -123,6 +123,9 @@ def test_classify(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     strict = classify.Options(images=words[1:2], model=str(model_folder), device="cpu", resize=False)
     assert classify.run(strict) == 2
     assert "expected 32 × 32" in capsys.readouterr().err
+    unread = classify.Options(images=words[2:], model="no such model", device="cpu", json=True)
+    assert classify.run(unread) == 2  # what is wrong with the picture is said, and no model is looked for
+    assert "no such file" in json.loads(capsys.readouterr().out)["error"]
     for wrong, part in ((classify.Options(), "needs a picture"), (classify.Options(images=("x",), top=0), "--top")):
         with pytest.raises(AkornError, match=part):
             classify.run(wrong)
@@ -177,7 +180,16 @@ def test_eval_by_default_and_on_corrupted_pictures(
     assert eval_robustness.run(options) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"corrupted", "corrupted_ece", "corrupted_ece_pooled", "severity"} <= found.keys()
-    assert found["corruptions_by"] == "CIFAR-10-C"
+    assert (found["corruptions_by"], found["corrupted_pictures"]) == ("CIFAR-10-C", 12)
+    for name in ("fog", "snow", "labels"):  # made of the first three pictures only
+        np.save(corrupted / f"{name}.npy", np.load(corrupted / f"{name}.npy")[:15])
+    fewer = eval_robustness.Options(model=str(model_folder), data=data, corrupted=corrupted, limit=5, device="cpu",
+                                    json=True, results=tmp_path / "results")  # fmt: skip
+    assert eval_robustness.run(fewer) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["pictures"], found["corrupted_pictures"]) == (5, 3)
+    (kept,) = (tmp_path / "results").iterdir()
+    assert len(json.loads(kept.read_text())["extra"]["corrupted_fingerprint"]) == 64
 
 
 def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +225,7 @@ def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.Monke
     pictures = load_cifar10(write_cifar(tmp_path), "test")
     request = Request(epsilon=0.1, limit=4, checks=True, steps=1, eot=1, plots=tmp_path)
     found = evaluate(build(TINY), pictures, request, EvalSettings())
-    assert found.facts["checks_passed"] is False
+    assert (found.facts["checks_passed"], found.facts["checked"]) == (False, 4)
     assert [check["passed"] for check in found.details["checks"]] == [True, False]
     assert [path.name for path in found.plots] == ["reliability.png", "adversarial.png", "epsilon.png"]
 

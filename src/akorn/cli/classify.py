@@ -38,11 +38,11 @@ def run(options: Options) -> int:
     from akorn.robustness.classifier import Classifier
 
     pictures, wrong = _read(options)
-    if not pictures and not options.json:
-        return _complain(wrong)
-    classifier = Classifier.from_pretrained(options.model, options.device)
-    answers = classifier.classify(list(pictures.values()), options.starts, options.seed) if pictures else []
-    found = dict(zip(pictures, answers, strict=True))
+    found: dict[str, Prediction] = {}
+    if pictures:
+        classifier = Classifier.from_pretrained(options.model, options.device)
+        answers = classifier.classify(list(pictures.values()), options.starts, options.seed)
+        found = dict(zip(pictures, answers, strict=True))
     for name in dict.fromkeys(options.images):
         if name in found:
             _tell(name, pictures[name], found[name], options)

@@ -9,15 +9,18 @@ from typing import Any
 from akorn.cli import parse as parse_options
 from akorn.rooms import room_of_model
 
-DEFAULT = "sudoku"
-
 
 def parse(words: Sequence[str]) -> Any:
     """The options that the model's task has; `akorn eval MODEL --help` shows them."""
-    model = words[0] if words and not words[0].startswith("-") else DEFAULT
-    home = room_of_model(model) or "sudoku"  # an unknown model is refused where it is loaded
-    room = "objects" if model.startswith("timm:") else home  # a frozen network is scored as those models are
+    # The model may stand behind options; which words are their values, only the room's options can tell.
+    homes = (_home(word) for word in words if not word.startswith("-"))
+    room = next((home for home in homes if home is not None), "sudoku")  # an unknown model is refused by its loader
     return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, "eval")
+
+
+def _home(word: str) -> str | None:
+    """The room that a word is a model of; a frozen network is scored as those that find objects are."""
+    return "objects" if word.startswith("timm:") else room_of_model(word)
 
 
 def run(options: Any) -> int:

@@ -37,7 +37,8 @@ class Options(CommonOptions):
     limit: int | None = None
     """At most so many pictures, the first ones."""
     clusters: int | None = None
-    """Number of clusters; by default that of the paper's tables for the data."""
+    """Number of clusters; by default that of the paper's tables for the data, or for what the model was trained on
+    where a file does not tell which data it is."""
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
@@ -55,7 +56,8 @@ class Options(CommonOptions):
     plots: Path | None = None
     """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
     against_clusters: tuple[int, ...] = ()
-    """Numbers of clusters for the last of these; by default from 2 to twice the number that is scored."""
+    """Numbers of clusters for the last of these; by default from 2 to twice the number that is scored, where there
+    are as many patches."""
     results: Path | None = None
     """A folder for the record of the evaluation, such as results."""
 
@@ -64,26 +66,32 @@ def run(options: Options) -> int:
     """Evaluate, and print the scores."""
     _check(options)
     from akorn.devices import pick_device
+    from akorn.engine.processes import is_main
     from akorn.objects.data import load
     from akorn.objects.evaluate import evaluate_counts
-    from akorn.objects.segmenter import SegmentSettings
+    from akorn.objects.segmenter import Segmenter, SegmentSettings
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
-    data = load(_source(options), options.split, options.size, options.limit)
+    source = _source(options)
+    data = load(source, options.split, options.size, options.limit)
+    first = data.load([0])
+    if first.labels is None:
+        raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
     for folder in (options.plots, options.results):
         if folder is not None:
             make_folder(folder)
-    count = data.clusters if options.clusters is None else options.clusters
-    counts = [count]
-    if options.plots is not None:
-        counts += options.against_clusters or range(2, 2 * count + 1)
+    count = _clusters(options, source, data)
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed
     )
-    channels = data.load([0]).images.shape[1]
+    counts = [count]
+    if options.plots is not None:
+        rows, columns = Segmenter(model, settings).grid(*first.images.shape[2:])
+        counts += options.against_clusters or range(2, min(2 * count, rows * columns) + 1)
+    channels = first.images.shape[1]
     if channels != model.config.image_channels:
-        say(f"the pictures have {channels} channels and the model looks at {model.config.image_channels}: converted")
+        say(f"channels: the pictures have {channels}, the model looks at {model.config.image_channels}; converted")
     try:
         curve = evaluate_counts(model, data, counts, settings, batch=options.batch, progress=True)
     except AkornError:
@@ -91,9 +99,9 @@ def run(options: Options) -> int:
     except ValueError as error:
         raise AkornError(str(error)) from error
     found = curve[count]
-    if _is_main():  # of several processes one speaks and writes
+    if is_main():  # of several processes one speaks and writes
         if options.results is not None:
-            say(f"recorded in {_record(options, found, data, str(device))}")
+            say(f"recorded in {_record(options, found, source, data, str(device))}")
         if options.plots is not None:
             _plot(options, model, curve, data, found)
         if options.json:
@@ -148,13 +156,35 @@ def _source(options: Options) -> str:
     return name
 
 
-def _is_main() -> bool:
-    import torch.distributed as dist
+def _clusters(options: Options, source: str, data: PictureSet) -> int:
+    """How many clusters are scored."""
+    from akorn.objects.data.npz import tells_clusters
+    from akorn.objects.data.sets import SETS
+    from akorn.objects.segmenter import data_set_of
 
-    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+    if options.clusters is not None:
+        return options.clusters
+    trained_on = data_set_of(options.model)
+    if data.name in SETS or trained_on is None or tells_clusters(Path(source)):
+        return data.clusters
+    return max(data.clusters, SETS[trained_on].clusters)
 
 
-def _record(options: Options, found: Evaluation, data: PictureSet, device: str) -> Path:
+def _origin(options: Options, source: str) -> dict[str, str | None]:
+    """Where the pictures are from, and which part of the data set they are; a single file may not tell the part."""
+    from akorn.objects.data.sets import ALIASES, GENERATED
+
+    path = Path(source)
+    if not path.exists() and source in GENERATED:
+        return {"source": "generated", "split": options.split}
+    split: str | None = options.split
+    if path.is_file() and path.suffix.lower() == ".npz":
+        last = path.stem.replace("-", "_").rpartition("_")[2]
+        split = next((part for part, names in ALIASES.items() if last in names), None)
+    return {"source": path.name, "split": split}
+
+
+def _record(options: Options, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.engine.ledger import write_record
     from akorn.models import training_of
@@ -165,7 +195,7 @@ def _record(options: Options, found: Evaluation, data: PictureSet, device: str) 
     seconds = float(facts.pop("seconds"))
     config = {
         "model": Path(options.model).name if origin is None else origin["recipe"],
-        "data": data.name, "split": options.split, "size": options.size, "start_seed": facts.pop("seed"),
+        "data": data.name, **_origin(options, source), "size": options.size, "start_seed": facts.pop("seed"),
         **{key: value for key, value in facts.items() if key not in found.scores},
     }  # fmt: skip
     return write_record(
@@ -178,13 +208,15 @@ def _record(options: Options, found: Evaluation, data: PictureSet, device: str) 
 def _plot(
     options: Options, model: Extractor, curve: dict[int, Evaluation], data: PictureSet, found: Evaluation
 ) -> None:
+    from akorn.models import training_of
     from akorn.objects import plots
     from akorn.objects.segmenter import Segmenter
 
     assert options.plots is not None
     segmenter = Segmenter(model, found.settings)
     few = data.load(list(range(min(_EXAMPLES, len(data)))))
-    label = Path(options.model).name
+    origin = training_of(options.model)
+    label = Path(options.model).name if origin is None else str(origin["recipe"])
     for path in (
         plots.plot_examples(segmenter, few, found.clusters, options.plots / "examples.png"),
         plots.plot_components(segmenter, few, options.plots / "components.png"),

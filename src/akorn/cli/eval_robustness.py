@@ -76,10 +76,13 @@ def run(options: Options) -> int:
         if folder is not None:
             make_folder(folder)
     from akorn.devices import pick_device
+    from akorn.engine.processes import is_main
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
     from akorn.robustness.report import Request, evaluate
 
+    if not is_main():  # the work is not shared: one process does it all
+        return 0
     assert options.data is not None
     began = time.monotonic()
     device = pick_device(options.device)
@@ -135,8 +138,10 @@ def _load(name: str) -> CifarNet:
     from akorn.robustness.net import CifarNet
 
     model = load_model(name)
-    if not isinstance(model, CifarNet) or model.config.head != "classes":
-        raise AkornError(f"{name}: not a CIFAR-10 classifier, but a {type(model).__name__} without classes")
+    if not isinstance(model, CifarNet):
+        raise AkornError(f"{name}: not a CIFAR-10 classifier, but a model for {model.task}")
+    if model.config.head != "classes":
+        raise AkornError(f"{name}: no CIFAR-10 classifier yet, but a model that was pre-trained only")
     return model
 
 
@@ -185,11 +190,13 @@ def _print(found: Report, seconds: float) -> None:
         table.add_row(name, f"{value:.2f}")
     console = Console()
     console.print(table)
-    facts = ", ".join(f"{name} {value}" for name, value in found.facts.items())
+    facts = ", ".join(
+        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in found.facts.items()
+    )
     console.print(f"{facts}; {seconds:.1f} s")
     for check in found.details.get("checks", ()):
         verdict = "holds" if check["passed"] else "FAILS"
         figures = ", ".join(f"{label}: {value:.1f}" for label, value in check["accuracies"].items())
-        console.print(f"check {check['name']} {verdict}: {check['reason']} ({figures})")
+        console.print(f"check {check['name']} {verdict}: {check['reason']}" + (f" ({figures})" if figures else ""))
     for path in found.plots:
         say(f"wrote {path}")

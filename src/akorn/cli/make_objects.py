@@ -58,7 +58,8 @@ def run(options: Options) -> int:
 
     total = sum(counts.values())
     done = 0
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task(f"{total} pictures of {options.name}", total=total)
         for split, file in files.items():
             before = done

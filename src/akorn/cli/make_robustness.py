@@ -61,7 +61,8 @@ def run(options: Options) -> int:
 
     pictures = load_cifar10(options.data, "test").take(slice(options.limit))
     about = {"source": "CIFAR-10, test", "source_fingerprint": pictures.fingerprint()}
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task("", total=len(pictures) * len(names) * len(severities))
         files = make_cifar10c(
             options.folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -140,8 +141,10 @@ def _deliver(
         paths["gif"] = options.out / f"{stem}.gif"
     for path in paths.values():  # all can be written, or none is
         check_writable(path)
-        if path.exists() and path.samefile(name):
-            raise AkornError(f"{path}: that is the picture itself, choose another folder with --out")
+        for image in options.images:  # one of the pictures may bear the name of another one's mask
+            if path.exists() and os.path.exists(image) and path.samefile(image):  # Path.exists may raise
+                whose = "the picture itself" if image == name else f"a picture to be segmented, not {name}'s to replace"
+                raise AkornError(f"{path}: that is {whose}; choose another folder with --out")
     for kind, path in paths.items():
         _write(kind, path, segmenter, picture, labels)
     counts = [int(count) for count in _sizes(labels)]

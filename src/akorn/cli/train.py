@@ -77,11 +77,14 @@ def run(options: Options) -> int:
     if options.results is not None:
         make_folder(options.results)
     from akorn.engine import train
+    from akorn.engine.processes import is_main
 
     task = part(room_of_recipe(recipe.name), "task").make_task(recipe)
     out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"
     overrides = _overrides(default, recipe)
     result = train(task, recipe.train, out, options.resume, results=options.results, overrides=overrides)
+    if not is_main():
+        return 0
     folder = out / "model"
     result.model.save_pretrained(folder)  # type: ignore[operator]
     origin = {"recipe": recipe.name, "seed": recipe.train.seed, "overrides": overrides, "steps": result.steps}
@@ -114,4 +117,11 @@ def _overrides(default: Any, recipe: Any) -> dict[str, Any]:
     """What differs between two recipes, which are dataclasses."""
     before, after = flatten(asdict(default)), flatten(asdict(recipe))
     changed = {name: value for name, value in after.items() if before.get(name) != value}
-    return {name: value.name if isinstance(value, Path) else value for name, value in changed.items()}
+    return {name: _portable(value) for name, value in changed.items()}
+
+
+def _portable(value: Any) -> Any:
+    """A path by its name alone: where it lies on this machine is nobody's business."""
+    if isinstance(value, str) and Path(value).exists():
+        value = Path(value)
+    return value.name if isinstance(value, Path) else value

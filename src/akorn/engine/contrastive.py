@@ -55,7 +55,9 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.rank, ctx.processes = distributed.get_rank(), distributed.get_world_size()
         everyone = x.new_empty(ctx.processes * len(x), *x.shape[1:])
-        distributed.all_gather_into_tensor(everyone, x.contiguous())
+        # torch 2.13 has another name for it, and warns of this one
+        gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
+        gather(everyone, x.contiguous())
         return everyone
 
     @staticmethod

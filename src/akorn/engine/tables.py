@@ -59,6 +59,23 @@ def matches(record: Record, match: Match) -> bool:
     return all(name in flat and flat[name] == value for name, value in match.items())
 
 
+_HARMLESS = {
+    *("train.seed", "train.device", "train.compile", "train.graph", "train.deterministic", "train.tensorboard"),
+    *("train.checkpoint_every", "train.keep", "train.shard_mb", "train.log_every", "train.eval_every"),
+    *("train.epochs", "model.recompute"),
+}
+
+
+def is_trial(record: Record, *harmless: str) -> bool:
+    """Say whether an evaluated model was trained in another way than its recipe says, `harmless` settings aside.
+
+    Fewer epochs make no trial: the record of the training says how many there were.
+    """
+    training = record.get("extra", {}).get("training") or {}
+    allowed = _HARMLESS.union(harmless)
+    return any(name not in allowed and not name.startswith("valid.") for name in training.get("overrides", {}))
+
+
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
     """Return the records behind a cell: of those that match and have the metric, the newest of each seed."""
     fitting = [r for r in records if is_number(r["metrics"].get(cell.metric)) and matches(r, cell.match)]

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from akorn.engine import processes
 from akorn.errors import AkornError
-from akorn.objects import metrics, processes
+from akorn.objects import metrics
 from akorn.objects.cluster import Method
 from akorn.objects.data.pictures import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS

@@ -1,9 +1,10 @@
 """Object discovery's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free.
 
 A record of `akorn eval` fills a cell if its config says so: `data` is the data set's name (or that of a file
-`tetrominoes-test.npz`) and `split` the one that the paper tests on, `pictures` are at least as many as there, and
-`clusters`, `method`, `uptile` and `steps` are the paper's. Trials, of models whose settings were overridden or whose
-training was cut to a number of steps, are in no table.
+`tetrominoes-test.npz`) and `split` the one that the paper tests on, `source` is `generated` for the sets that we
+generate and not a file of that name, `pictures` are at least as many as there, and
+`size`, `clusters`, `components`, `method`, `uptile` and `steps` are the paper's. Trials, of models that were trained in
+another way than their recipe says, are in no table; only fewer epochs are the record's to tell.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from akorn.engine.ledger import Record
-from akorn.engine.tables import Cell, Row, Table
+from akorn.engine.tables import Cell, Row, Table, is_trial
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class _Set:
     name: str
     pictures: int
     clusters: int
-    split: str = "test"
+    size: int
+    splits: tuple[str, ...] = ("test",)
+    generated: bool = False
 
     def named(self, data: str) -> bool:
         """Whether a record's data is this set's test part."""
@@ -30,15 +33,15 @@ class _Set:
 
 
 # Tab. `synth_settings`, `clevrtex_settings`, `real_settings`.
-TETROMINOES = _Set("tetrominoes", 320, 4)
-DSPRITES = _Set("dsprites", 320, 7)
-CLEVR = _Set("clevr", 320, 11)
-SHAPES = _Set("shapes", 1000, 5)
-CLEVRTEX = _Set("clevrtex", 5000, 11)
-OOD = _Set("clevrtex-ood", 10_000, 11)
-CAMO = _Set("clevrtex-camo", 2000, 11)
-VOC = _Set("voc", 1449, 4, "valid")  # their test masks are not public
-COCO = _Set("coco", 5000, 7, "valid")
+TETROMINOES = _Set("tetrominoes", 320, 4, 32, generated=True)
+DSPRITES = _Set("dsprites", 320, 7, 64, generated=True)
+CLEVR = _Set("clevr", 320, 11, 128)
+SHAPES = _Set("shapes", 1000, 5, 40, generated=True)
+CLEVRTEX = _Set("clevrtex", 5000, 11, 128)
+OOD = _Set("clevrtex-ood", 10_000, 11, 128)
+CAMO = _Set("clevrtex-camo", 2000, 11, 128)
+VOC = _Set("voc", 1449, 4, 256, ("test", "valid"))  # both are their val: the test masks are not public
+COCO = _Set("coco", 5000, 7, 256, ("test", "valid"))
 
 
 def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record], bool]:
@@ -48,23 +51,19 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record
         return (
             (record["kind"], record["name"]) == ("eval", recipe)
             and data.named(str(config.get("data")))
-            and config.get("split", data.split) == data.split
+            and config.get("split", "test") in data.splits
+            and (not data.generated or config.get("source", "generated") == "generated")
             and isinstance(pictures, int)
             and pictures >= data.pictures
+            and config.get("size") in (data.size, None)  # None: as the data has it
             and (config.get("clusters"), config.get("method")) == (data.clusters, "average")
+            and config.get("components", 128) == 128
             and (config.get("uptile"), config.get("bilinear", 1)) == (uptile, 1)
             and config.get("steps") in (steps, None)  # None: as in training
-            and not _is_trial(record)
+            and not is_trial(record, *(() if data.generated else ("data.path",)))
         )
 
     return fits
-
-
-def _is_trial(record: Record) -> bool:
-    """Whether the model's training was told something else than its recipe says of the model or the steps."""
-    training = record.get("extra", {}).get("training") or {}
-    told = set(training.get("overrides", {})) - {"model.recompute"}  # which changes memory and no number
-    return any(name.startswith("model.") or name == "train.steps" for name in told)
 
 
 _Pair = tuple[str, str]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from akorn.augment.views import two_views
 from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
-from akorn.hub import load_weights
+from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import check, to_settings
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, resized, to_device
 from akorn.objects.data.sets import GENERATED
@@ -57,6 +59,7 @@ class ObjectsTask(Task):
         self.recipe = recipe
         self._pictures: PictureSet | None = None
         self._valid: PictureSet | None = None
+        self._looked = False
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data, loss and start as JSON values."""
@@ -64,7 +67,7 @@ class ObjectsTask(Task):
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         model = to_settings(self.recipe.model)
-        return {"model": model, "data": data, "init": self.recipe.init, "temperature": self.recipe.temperature}
+        return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
 
     def fingerprint(self) -> str:
         """SHA-256 of the pictures, or of the files' names and sizes."""
@@ -79,8 +82,9 @@ class ObjectsTask(Task):
 
     def build_data(self, device: torch.device) -> Data:
         """The training set, on the device where it fits."""
-        self._validation()  # what is wrong with it shows before the training, not after
-        pictures = to_device(self._training(), device)
+        training = self._training()
+        self._check_validation()  # what is wrong with it shows before the training, not after
+        pictures = to_device(training, device)
         return StreamedPictures(pictures) if isinstance(pictures, StreamedData) else TrainingPictures(pictures)
 
     def loss(
@@ -111,6 +115,14 @@ class ObjectsTask(Task):
         if model.training:
             model.compile_step(dynamic=False)
 
+    def _start(self) -> str | None:
+        """What the run starts from: weights by name, or of a folder their digest, which says more than where it is."""
+        init = self.recipe.init
+        if init is None or not Path(init).is_dir():
+            return init
+        read_folder(Path(init))  # says what is wrong with the folder, if anything is
+        return str(json.loads((Path(init) / CONFIG).read_text(encoding="utf-8"))["sha256"])
+
     def _training(self) -> PictureSet:
         if self._pictures is None:
             data, size = self.recipe.data, self.recipe.model.image_size
@@ -122,7 +134,7 @@ class ObjectsTask(Task):
 
     def _validation(self) -> PictureSet | None:
         """Pictures to score; None where the training data has none with masks."""
-        if self._valid is None:
+        if not self._looked:
             data, valid, size = self.recipe.data, self.recipe.valid, self.recipe.model.image_size
             if valid.path is not None:
                 self._valid = load(valid.path, "valid", size, valid.count)
@@ -130,7 +142,22 @@ class ObjectsTask(Task):
                 self._valid = resized(generate(data.name, "valid", valid.count, data.seed), size)
             else:
                 self._valid = self._beside_training()
+            self._looked = True
         return self._valid
+
+    def _check_validation(self) -> None:
+        """AkornError unless the validation pictures have masks and patches enough for their clusters."""
+        valid, options, model = self._validation(), self.recipe.valid, self.recipe.model
+        if valid is None:
+            return
+        if valid.load([0]).labels is None:
+            raise AkornError(f"{options.path}: its pictures have no masks, so nothing can be scored while training")
+        clusters = valid.clusters if options.clusters is None else options.clusters
+        patches = (model.image_size // model.patch * options.uptile) ** 2
+        if not 1 <= clusters <= patches:
+            raise AkornError(
+                f"valid.clusters is {clusters}, expected from 1 to {patches}, the patches of a validation picture"
+            )
 
     def _beside_training(self) -> PictureSet | None:
         """The validation part of the data that is trained on, or of a single file its first pictures."""

@@ -6,6 +6,7 @@ probabilities; every score says how many starts that were. All that is random fo
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class Score:
     @property
     def accuracy(self) -> float:
         """In percent."""
-        return 100.0 * float(self.correct.float().mean())
+        return 100.0 * float(self.correct.double().mean())
 
     @property
     def reliability(self) -> Reliability:
@@ -177,6 +178,8 @@ class Corrupted:
 
     scores: dict[str, Score]
     severity: int
+    fingerprint: str
+    """SHA-256 of all pictures that were scored."""
 
     @property
     def accuracy(self) -> float:
@@ -210,17 +213,18 @@ def corrupted_score(
 
     if not corruptions:
         raise ValueError("there is no corruption to score")
-    scores = {}
+    scores, digest = {}, hashlib.sha256()
     for done, name in enumerate(corruptions, 1):
         data = load_cifar10c(folder, name, severity)
         if chosen is not None:
             if len(chosen) and int(chosen.max()) >= len(data):
                 raise AkornError(f"{folder}: {name} has {len(data)} pictures, too few for the sample")
             data = data.take(chosen)
+        digest.update(f"{name} {severity} {data.fingerprint()}".encode())
         scores[name] = score(model, data.images, data.labels, settings, purpose=f"corrupted-{name}")
         if progress is not None:
             progress(done, len(corruptions))
-    return Corrupted(scores, severity)
+    return Corrupted(scores, severity, digest.hexdigest())
 
 
 def sample(count: int, limit: int | None, seed: int) -> Tensor:

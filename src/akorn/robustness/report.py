@@ -15,7 +15,7 @@ from akorn.robustness.attacks import EPSILON, FGSM, PGD
 from akorn.robustness.autoattack import EOT, Version, autoattack
 from akorn.robustness.checks import CheckSettings, check_defence
 from akorn.robustness.corruptions.constants import COMMON
-from akorn.robustness.data import Pictures, made_by_us
+from akorn.robustness.data import Pictures, load_cifar10c, made_by_us
 from akorn.robustness.evaluate import (
     EvalSettings,
     Score,
@@ -106,7 +106,8 @@ def evaluate(
     report.metrics["ece"] = clean.ece
     diagrams = {"clean": clean.reliability}
     if request.corrupted is not None:
-        diagrams["corrupted"] = _corrupt(model, request, request.corrupted, settings, chosen, report, say)
+        label = "corrupted by us, pooled" if made_by_us(request.corrupted) else "corrupted, pooled"
+        diagrams[label] = _corrupt(model, pictures, request, request.corrupted, settings, report, say)
     if request.attacks:
         few = part.take(sample(len(part), request.attack_limit, settings.seed))
         _attack(model, few, request, settings, source, report, say)
@@ -117,33 +118,41 @@ def evaluate(
             model, few.images, few.labels, checks, settings, source=source, progress=lambda what: say(what, 0, 0)
         )
         report.details["checks"] = [check.as_json() for check in found]
-        report.facts["checks_passed"] = all(check.passed for check in found)
+        report.facts |= {"checked": len(few), "checks_passed": all(check.passed for check in found)}
     if request.plots is not None:
         from akorn.robustness.plots import plot_reliability
 
         report.plots.append(plot_reliability(diagrams, request.plots / "reliability.png"))
         report.plots.append(_show(model, part, request, settings, request.plots))
-        report.plots += _curves(report.details.get("checks", []), request.plots)
+        report.plots += _curves(report.details.get("checks", []), report.facts.get("checked"), request.plots)
     return report
 
 
 def _corrupt(
     model: CifarNet,
+    pictures: Pictures,
     request: Request,
     folder: Path,
     settings: EvalSettings,
-    chosen: Tensor,
     report: Report,
     say: Tell,
 ) -> Any:
+    # A folder that was made of the first pictures only is sampled for itself.
+    stored = min(len(pictures), len(load_cifar10c(folder, COMMON[0], request.severity)))
+    chosen = sample(stored, request.limit, settings.seed)
     found = corrupted_score(
         model, folder, COMMON, settings, severity=request.severity, chosen=chosen,
         progress=lambda d, t: say("corrupted", d, t),
     )  # fmt: skip
     report.metrics |= {"corrupted": found.accuracy, "corrupted_ece": found.ece}
     report.metrics["corrupted_ece_pooled"] = found.pooled.ece
-    report.facts |= {"severity": request.severity, "corruptions_by": "akorn" if made_by_us(folder) else folder.name}
+    report.facts |= {
+        "severity": request.severity,
+        "corruptions_by": "akorn" if made_by_us(folder) else folder.name,
+        "corrupted_pictures": len(chosen),
+    }
     report.details["corrupted"] = {name: each.as_json() for name, each in found.scores.items()}
+    report.details["corrupted_fingerprint"] = found.fingerprint
     return found.pooled.reliability
 
 
@@ -161,6 +170,7 @@ def _attack(
         "epsilon": request.epsilon,
         "eot": request.eot if model.random_start else 1,
         "attack_steps": request.steps,
+        "queries": request.queries,
     }
     pgd = PGD(request.epsilon, request.steps, request.eot)
     for name in request.attacks:
@@ -197,7 +207,7 @@ def _autoattack(
                 model, images, labels, version=version, epsilon=request.epsilon, eot=request.eot,
                 queries=request.queries, seed=settings.seed, batch_size=settings.batch_size,
             )  # fmt: skip
-        report.metrics[key] = 100.0 * float(made.robust.float().mean())
+        report.metrics[key] = 100.0 * float(made.robust.double().mean())
         again = score(model, made.adversarial, few.labels, settings, purpose=key)
         report.add(f"{key}_again", again)
         report.details.setdefault("autoattack", {})[key] = {
@@ -230,8 +240,8 @@ def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSetti
     return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, path, title=title)
 
 
-def _curves(checks: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Accuracy against the attack's steps and against ε, where the checks have found them."""
+def _curves(checks: list[dict[str, Any]], pictures: int | None, folder: Path) -> list[Path]:
+    """Accuracy against the attack's steps and against ε on so many pictures, where the checks have found them."""
     from akorn.robustness.plots import plot_accuracy
 
     written = []
@@ -240,5 +250,5 @@ def _curves(checks: list[dict[str, Any]], folder: Path) -> list[Path]:
             points = {float(label.removesuffix("/255")): value for label, value in check["accuracies"].items()}
             against = "steps of PGD" if check["name"] == "steps" else "ε (of 255)"
             path = folder / f"{check['name']}.png"
-            written.append(plot_accuracy({"PGD": points}, path, against=against, log=True, pictures=CHECKED))
+            written.append(plot_accuracy({"PGD": points}, path, against=against, log=True, pictures=pictures))
     return written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -88,7 +88,10 @@ class CifarTask(Task):
 
     def build_data(self, device: torch.device) -> TrainingPictures:
         """The training set on the device."""
-        return TrainingPictures(self._training().to(device), self.recipe.data, views=self.pretraining)
+        training = self._training()
+        if self.recipe.valid.path is not None and not self.pretraining:
+            self._validation()  # what is wrong with it shows before the training, not after
+        return TrainingPictures(training.to(device), self.recipe.data, views=self.pretraining)
 
     def loss(
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
@@ -157,8 +160,11 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
     if stored.task != CifarNet.task:
         raise AkornError(f"{recipe.init}: a model for {stored.task!r}, expected one for {CifarNet.task!r}")
     there, here = from_settings(stored.settings), recipe.model
-    if type(there) is not type(here) or replace(there, head=here.head, classes=here.classes) != here:
-        raise AkornError(f"{recipe.init}: holds another model, {there}; the recipe's is {here}")
+    if type(there) is not type(here):
+        raise AkornError(f"{recipe.init}: holds a model of the kind {there.architecture!r}, not {here.architecture!r}")
+    for name, value in asdict(here).items():
+        if name not in ("head", "classes", "recompute") and getattr(there, name) != value:
+            raise AkornError(f"{recipe.init}: its model has {name} {getattr(there, name)}, the recipe's has {value}")
     body = {name: tensor for name, tensor in stored.weights.items() if not name.startswith("head.")}
     now = model.state_dict()
     if missing := [name for name in now if name not in body and not name.startswith("head.")]:

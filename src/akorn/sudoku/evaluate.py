@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from akorn.devices import missing_for_compile
-from akorn.sudoku import processes, voting
+from akorn.engine import processes
+from akorn.sudoku import voting
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig

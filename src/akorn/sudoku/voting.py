@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.sudoku import early_exit, processes
+from akorn.engine import processes
+from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise

@@ -68,6 +68,15 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
     return Pictures(images, masks["labels"], masks["classes"], clusters, name)
 
 
+def tells_clusters(path: Path) -> bool:
+    """Whether a file says how many clusters its pictures want, rather than that being counted in the masks."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "clusters.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def guess_name(path: Path) -> str:
     """The data set that a file's or its folder's name tells of, else the file's name."""
     text = f"{path.parent.name} {path.stem}".lower()

@@ -34,18 +34,18 @@ def gather(values: Tensor) -> list[Tensor]:
     return parts
 
 
-def add_up(values: Tensor) -> Tensor:
-    """The sum over all processes."""
+def add_up(values: Tensor, device: torch.device | None = None) -> Tensor:
+    """The sum over all processes, where `values` lie; `device` is where they are exchanged, if that is elsewhere."""
     if not _several():
         return values
-    total = values.clone()
+    total = values.to(device, copy=True)
     dist.all_reduce(total)
-    return total
+    return total.to(values.device)
 
 
 def is_main() -> bool:
-    """Whether this process is the one that talks."""
-    return not _several() or dist.get_rank() == 0
+    """Whether this process is the one that talks, of those that a launcher started."""
+    return dist.get_rank() == 0 if _several() else os.environ.get("RANK", "0") == "0"
 
 
 def _several() -> bool:
