@@ -1,6 +1,7 @@
 """Average linkage gives SciPy's partitions, whichever way it is computed; k-means finds what is there."""
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from torch import Tensor
 
 import akorn.objects.linkage as cpu
 from akorn.errors import AkornError
-from akorn.objects import linkage_batched
+from akorn.objects import linkage_batched, linkage_helpers
 from akorn.objects.cluster import average_linkage, cluster, partitions
 from akorn.objects.kmeans import by_first_point, kmeans
+from akorn.objects.linkage_distances import Room, between_clusters, distances
+from akorn.objects.linkage_helpers import link_all
 from akorn.objects.tree import Tree
 
 CUTS = (1, 2, 3, 5, 12, 40)
@@ -32,10 +35,18 @@ def on_a_line() -> Tensor:
     return (1.0 + 0.01 * torch.arange(150, dtype=torch.float64)).cumsum(0)[None, :, None]
 
 
+def plain_background() -> Tensor:
+    """Many points that are the same, between others."""
+    points = blobs(2, 130, 0.4, seed=4)
+    points[:, 20:80] = points[:, :1]
+    return points
+
+
 POINTS: dict[str, Callable[[], Tensor]] = {
     "objects": lambda: blobs(3, 130, 0.4),
     "noise": lambda: blobs(2, 130, 100.0, seed=1),
     "line": on_a_line,
+    "copies": plain_background,
     "tight": lambda: blobs(2, 130, 1e-5, seed=2) + 3.0,  # a matrix product alone would lose half the digits
     "float32": lambda: blobs(2, 100, 0.3, seed=3).float(),
 }
@@ -45,11 +56,26 @@ def chained(points: Tensor) -> Tree:
     """By nearest-neighbour chains from the first merge on."""
     rows = []
     for one in points.double().numpy():
-        d = cpu.distances(one, cpu.Room(len(one)))
-        count = len(d)
-        into, height = np.zeros(count, np.int64), np.full(count, np.inf)
-        cpu._chain(d, np.arange(count), np.ones(count), np.ones(count, bool), into, height)
-        rows.append((into, height))
+        room = Room(len(one))
+        merging = cpu._Merging(one, room)
+        merging._chain()
+        rows.append((merging.into, merging.height))
+    return joined(rows)
+
+
+def given_up(points: Tensor) -> Tree:
+    """By float32 for one round, then by float64."""
+    rows = []
+    for one in points.double().numpy():
+        room, again = Room(len(one), np.float32), Room(len(one))
+        merging = cpu._Merging(one, room)
+        a = np.flatnonzero(merging._nearest[merging._nearest] == np.arange(len(merging.names)))
+        a = a[a < merging._nearest[a]]
+        b, halves = merging._nearest[a], np.full((2, len(a)), 0.5, np.float32)
+        merging._merge(a, b, merging._union(a, b, halves)[0], halves)
+        merging._shrink()
+        merging.go_on(between_clusters(distances(one, again), merging.roots(), merging.names), again)
+        rows.append((merging.into, merging.height))
     return joined(rows)
 
 
@@ -59,12 +85,14 @@ def joined(rows: Iterable[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> Tre
 
 
 WAYS: dict[str, Callable[[Tensor], Tree]] = {
-    "quick": average_linkage,
-    "rounds": lambda points: joined(cpu.link(one) for one in points.double().numpy()),
-    "threads": lambda points: average_linkage(points, threads=2),
+    "quick": lambda points: joined(cpu.link(one)[:2] for one in points.double().numpy()),
+    "rounds": lambda points: joined(cpu.link_exactly(one) for one in points.double().numpy()),
+    "any": lambda points: average_linkage(points, threads=2),
     "chain": chained,
+    "given up": given_up,
     "batched": lambda points: Tree(*linkage_batched.link(points)),
 }
+EXACT = ("rounds", "chain", "batched")
 
 
 def same(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> bool:
@@ -80,7 +108,7 @@ def test_partitions_and_heights_are_scipys(kind: str, way: str) -> None:
     for index, one in enumerate(points.double().numpy()):
         theirs = linkage(one, "average")
         heights = tree.height[index].sort().values[:-1].numpy()
-        np.testing.assert_allclose(heights, theirs[:, 2], rtol=1e-5 if way in ("quick", "threads") else 1e-9)
+        np.testing.assert_allclose(heights, theirs[:, 2], rtol=1e-9 if way in EXACT else 1e-5)
         for k in CUTS:
             ours = tree.cut(k)[index].numpy()
             assert same(ours, fcluster(theirs, k, "maxclust")), (index, k)
@@ -122,7 +150,7 @@ def test_a_number_for_each_picture_and_numbering() -> None:
 def test_close_pairs_keep_their_digits() -> None:
     points = 100.0 + 1e-6 * torch.randn(40, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     points[0] = 0.0  # one far away: the others nearly coincide beside it
-    found = torch.from_numpy(cpu.distances(points.numpy(), cpu.Room(40))).fill_diagonal_(0)
+    found = torch.from_numpy(distances(points.numpy(), Room(40))).fill_diagonal_(0)
     exact = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
     torch.testing.assert_close(found, exact, rtol=1e-8, atol=0)
     assert torch.equal(found, found.T)
@@ -131,9 +159,9 @@ def test_close_pairs_keep_their_digits() -> None:
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 1, 0, 3], [3, 1, 2, 0]])
 def test_distances_that_float32_cannot_tell_apart(order: list[int]) -> None:
     points = torch.tensor([2 + 1e-9, 1.0, 0.0, 50.0], dtype=torch.float64)[order].view(1, 4, 1)
-    tree = average_linkage(points)
-    assert tree.error is not None
-    assert float(tree.error[0]) > 0  # by way of float32, in which both are 1 apart
+    into, height, error = cpu.link(points[0].numpy())
+    assert error > 0  # by way of float32, in which both are 1 apart
+    tree = joined([(into, height)])
     assert same(tree.cut(3)[0].numpy(), fcluster(linkage(points[0].numpy(), "average"), 3, "maxclust"))
 
 
@@ -155,11 +183,84 @@ def test_a_cut_between_heights_that_the_error_hides_is_made_exactly() -> None:
     assert asked == [0]  # once
 
 
+@pytest.fixture
+def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[linkage_helpers._Helpers]:
+    """Helpers from the first picture on, and none left."""
+    pool = linkage_helpers._Helpers()
+    monkeypatch.setattr(linkage_helpers, "_helpers", pool)
+    monkeypatch.setattr(linkage_helpers, "_ENOUGH", 0)
+    yield pool
+    pool.close()
+
+
+def assert_linked(pictures: list[NDArray[np.float64]], found: list[linkage_helpers.Rows]) -> None:
+    for one, ours in zip(pictures, found, strict=True):
+        into, height, error = cpu.link(one)
+        np.testing.assert_array_equal(ours[0], into)
+        np.testing.assert_allclose(ours[1], height, rtol=1e-12)
+        assert ours[2] == error
+
+
+def test_helper_processes_give_the_same_and_stay(helpers: linkage_helpers._Helpers) -> None:
+    for count in (110, 60):
+        pictures = list(blobs(5, count, 0.5).numpy())
+        assert_linked(pictures, link_all(pictures, 2))
+        before = set(helpers._idle)
+    assert len(before) == 2
+    link_all(pictures, 2)
+    assert set(helpers._idle) == before
+    helpers.close()
+    assert all(helper._process.returncode is not None for helper in before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_larger_pictures_one_a_core(threads: int, helpers: linkage_helpers._Helpers) -> None:
+    points = blobs(3, 200, 0.5)
+    tree = average_linkage(points, threads=threads)
+    assert tree.error is not None
+    assert bool((tree.error > 0).all())  # by way of float32
+    assert len(helpers._idle) == (0 if threads == 1 else 2)
+    assert tree.exactly is not None
+    for index, one in enumerate(points.numpy()):
+        theirs = linkage(one, "average")
+        np.testing.assert_allclose(tree.exactly(index)[1].sort().values[:-1].numpy(), theirs[:, 2], rtol=1e-9)
+        for k in CUTS:
+            assert same(tree.cut(k)[index].numpy(), fcluster(theirs, k, "maxclust")), (index, k)
+
+
+def test_a_helper_that_is_lost_is_made_up_for(helpers: linkage_helpers._Helpers) -> None:
+    pictures = list(blobs(4, 60, 0.5).numpy())
+    link_all(pictures, 2)
+    lost = list(helpers._idle)
+    for helper in lost:
+        helper._process.kill()
+        helper._process.wait()
+    assert_linked(pictures, link_all(pictures, 2))
+    with pytest.raises(OSError, match=r"ended|[Bb]roken|closed"):
+        lost[0].link(pictures[0])
+
+
+@pytest.mark.parametrize("program", ["/nowhere/python", "", "/bin/an-app"])
+def test_threads_where_helpers_cannot_start(
+    program: str, helpers: linkage_helpers._Helpers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    pictures = list(blobs(4, 60, 0.5).numpy())
+    assert_linked(pictures, link_all(pictures, 2))
+    assert helpers._idle == []
+
+
+def test_little_work_starts_no_process() -> None:
+    pool = linkage_helpers._Helpers()
+    assert not pool.worth_it(0.1)
+    assert pool.worth_it(linkage_helpers._ENOUGH)  # with what came before
+
+
 @pytest.mark.parametrize(
     ("clusters", "message"), [(0, "at least 1"), (61, "61 clusters .* only 60 patches"), ([3], "one for each of 2")]
 )
 @pytest.mark.parametrize("method", ["average", "kmeans"])
-def test_impossible_numbers_of_clusters(clusters: int, message: str, method: str) -> None:
+def test_impossible_numbers_of_clusters(clusters: int | list[int], message: str, method: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         cluster(blobs(2, 60, 0.2), clusters, method)  # type: ignore[arg-type]
     assert isinstance(caught.value, AkornError) or clusters == [3]

@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from akorn.objects import linkage, linkage_batched, linkage_quick
+from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
+from akorn.objects.linkage_helpers import link_all
 from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
 
 Method = Literal["average", "kmeans"]
 _ROOM = 4 * 2**30  # bytes that distances may take at a time
+_CACHE = 2**22  # as much, of small pictures on the CPU
+_SMALL = 160  # points a picture up to which pictures go together on the CPU
 
 
 def cluster(
@@ -44,8 +47,9 @@ def partitions(
 def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     """The tree of every picture's points [B, P, F], on the points' device.
 
-    On CUDA all pictures at once, elsewhere one a thread, on all cores that this process may use unless told. The
-    partitions are those of SciPy's `linkage(points, "average")`: distances are computed in float64.
+    On CUDA all pictures at once, elsewhere one a core, on all cores that this process may use unless told; small ones
+    together there too. The partitions are those of SciPy's `linkage(points, "average")`: what decides is computed in
+    float64.
     """
     _check(points)
     points = points.detach()
@@ -53,28 +57,36 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     matrix = 8 * count * count
     if points.is_cuda:
         pieces = chunks(pictures, _ROOM // (4 * matrix))  # a round holds some four matrices at once
-        parts = [linkage_batched.link(points[start:end]) for start, end in pieces]
-        return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
-    several = max(1, min(threads or _cores(), pictures, _ROOM // (2 * matrix)))
-    arrays = list(points.cpu().double().numpy())
-    if several == 1:
-        rows = linkage_quick.link(arrays)
-    else:
-        before = torch.get_num_threads()
-        try:  # pictures go in parallel, so the products of one picture need not
-            with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                shares = list(pool.map(linkage_quick.link, (arrays[number::several] for number in range(several))))
-            rows = [shares[index % several][index // several] for index in range(pictures)]
-        finally:
-            torch.set_num_threads(before)  # some of torch's libraries have one number for all threads
+        return _joined([linkage_batched.link(points[start:end]) for start, end in pieces])
+    points = points.cpu()  # an Apple GPU has no float64
+    several = max(1, min(threads or _cores(), pictures, _ROOM // (5 * matrix)))  # what a picture needs at worst
+    if count <= _SMALL:
+        return _small(points, several)
+    arrays = list(points.double().numpy())
+    rows = link_all(arrays, several)
     into, height = (torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1))
     error = torch.tensor([row[2] for row in rows], dtype=torch.float64)
 
     def exactly(index: int) -> tuple[Tensor, Tensor]:
-        row = linkage.link(arrays[index])
+        row = linkage.link_exactly(arrays[index])
         return torch.from_numpy(row[0]), torch.from_numpy(row[1])
 
-    return Tree(into, height, error, exactly)  # on the CPU also for an Apple GPU, which has no float64
+    return Tree(into, height, error, exactly)
+
+
+def _small(points: Tensor, several: int) -> Tree:
+    """Small pictures on the CPU: many together, and so on every core."""
+    pieces = chunks(len(points), min(_CACHE // (8 * points.shape[1] ** 2), -(-len(points) // several)))
+    before = torch.get_num_threads()
+    try:  # with threads of its own for every step, torch would wait for the slowest of them each time
+        with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return _joined(list(pool.map(linkage_batched.link, [points[start:end] for start, end in pieces])))
+    finally:
+        torch.set_num_threads(before)  # some of torch's libraries have one number for all threads
+
+
+def _joined(parts: list[tuple[Tensor, Tensor]]) -> Tree:
+    return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
 
 
 def _cores() -> int:
