@@ -139,8 +139,7 @@ EARLY = Table(
         Row(label, tuple(Cell(metric, _left_early(value)) for metric in ("sum", "mean_steps", "seconds")))
         for label, value in (("off", None), ("--early-exit 0.001", 1e-3), ("--early-exit 0.01", 1e-2))
     ),
-    note="`sudoku-paper`, T = 128, four starts each of 180 OOD boards, on two CPU cores. Samples that answer wrongly seldom"
-    " settle, so most of what is saved is saved on boards that are solved.",
+    note="`sudoku-paper`, T = 128, four starts each of 180 OOD boards, on two CPU cores.",
 )
 
 TABLES = (PAPER, LARGE, BEST, TRIED, EARLY)
