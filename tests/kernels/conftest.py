@@ -1,14 +1,11 @@
 """Where the kernels run: compiled on a GPU where there is one, else in Triton's interpreter on the CPU."""
 
-import os
 from importlib.util import find_spec
 
 import pytest
 import torch
 
-GPU = torch.cuda.is_available()
-if not GPU:
-    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are first imported
+GPU = torch.cuda.is_available()  # without one, tests/conftest.py has turned the interpreter on
 
 
 @pytest.fixture
