@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from akorn.errors import AkornError
+from akorn.settings import as_json, check_fields, from_json
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 """CIFAR-10's, in the order of its labels."""
@@ -104,55 +105,25 @@ _CLASSES: dict[str, type[ModelConfig]] = {
 
 def to_settings(config: ModelConfig) -> dict[str, Any]:
     """The config as JSON values, with its architecture."""
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
-    return {"architecture": config.architecture, **values}
+    return as_json(config)
 
 
 def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
     """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    architecture = settings.get("architecture")
-    kind = _CLASSES.get(architecture) if isinstance(architecture, str) else None
-    if kind is None:
-        raise AkornError(f"architecture is {architecture!r}, expected one of {', '.join(_CLASSES)}")
-    known = {field.name for field in fields(kind)}
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in settings.items()
-        if name != "architecture"
-    }
-    if foreign := sorted(set(values) - known):
-        raise AkornError(f"unknown setting {foreign[0]!r}, expected some of {', '.join(sorted(known))}")
-    config = kind(**values)
+    config = from_json(settings, _CLASSES)
     check(config)
     return config
 
 
 def check(config: ModelConfig) -> None:
     """Refuse values that cannot be, each with what was expected."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
-        if get_origin(hint) is Literal:
-            fine, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
-        elif hint is bool:
-            fine, expected = isinstance(value, bool), "true or false"
-        elif hint is int:
-            fine, expected = _whole(value), "a whole number of at least 1"
-        else:
-            fine = isinstance(value, tuple) and bool(value) and all(map(_whole, value))
-            expected = "one or more whole numbers of at least 1"
-        if not fine:
-            raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+    check_fields(config)
     if isinstance(config, AkornConfig | ItrConvConfig):
         _check_blocks(config)
     if isinstance(config, AkornConfig):
         _check_oscillators(config)
     if isinstance(config, ViTConfig):
         _check_tokens(config)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _check_blocks(config: AkornConfig | ItrConvConfig) -> None:

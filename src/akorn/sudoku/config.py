@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from akorn.errors import AkornError
+from akorn.settings import as_json, check_fields, from_json
 
 
 @dataclass(frozen=True)
@@ -70,41 +71,19 @@ _CLASSES: dict[str, type[ModelConfig]] = {
 
 def to_settings(config: ModelConfig) -> dict[str, Any]:
     """The config as JSON values, with its architecture."""
-    return {"architecture": config.architecture, **asdict(config)}
+    return as_json(config)
 
 
 def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
     """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    architecture = settings.get("architecture")
-    kind = _CLASSES.get(architecture) if isinstance(architecture, str) else None
-    if kind is None:
-        raise AkornError(f"architecture is {architecture!r}, expected one of {', '.join(_CLASSES)}")
-    values = {name: value for name, value in settings.items() if name != "architecture"}
-    known = {field.name for field in fields(kind)}
-    if foreign := sorted(set(values) - known):
-        raise AkornError(f"unknown setting {foreign[0]!r}, expected some of {', '.join(sorted(known))}")
-    config = kind(**values)
+    config = from_json(settings, _CLASSES)
     check(config)
     return config
 
 
 def check(config: ModelConfig) -> None:
     """Refuse values that cannot be, each with what was expected."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
-        if options := get_args(hint):
-            fine, expected = value in options, f"one of {', '.join(options)}"
-        elif hint is bool:
-            fine, expected = isinstance(value, bool), "true or false"
-        elif hint is int:
-            fine = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            expected = "a whole number of at least 1"
-        else:
-            fine = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-            expected = "a number above 0"
-        if not fine:
-            raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+    check_fields(config)
     if config.channels % config.heads:
         raise AkornError(f"{config.channels} channels cannot be split into {config.heads} heads")
     if isinstance(config, SudokuConfig) and (config.n < 2 or config.channels % config.n):

@@ -1,0 +1,59 @@
+"""Models' settings: frozen dataclasses, one an architecture, as JSON values and back. Torch-free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from akorn.errors import AkornError
+
+Config = TypeVar("Config")
+
+
+def as_json(config: Any) -> dict[str, Any]:
+    """The config as JSON values, with its architecture."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
+    return {"architecture": config.architecture, **values}
+
+
+def from_json(settings: Mapping[str, Any], classes: Mapping[str, type[Config]]) -> Config:
+    """What `as_json` wrote, its values unchecked; AkornError names an architecture or field that is unknown."""
+    architecture = settings.get("architecture")
+    kind = classes.get(architecture) if isinstance(architecture, str) else None
+    if kind is None:
+        raise AkornError(f"architecture is {architecture!r}, expected one of {', '.join(classes)}")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+        if name != "architecture"
+    }
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if foreign := sorted(set(values) - known):
+        raise AkornError(f"unknown setting {foreign[0]!r}, expected some of {', '.join(sorted(known))}")
+    return kind(**values)
+
+
+def check_fields(config: Any) -> None:
+    """Refuse a field whose value is not of its type, or not positive, with what was expected."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        if get_origin(hint) is Literal:
+            fine, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
+        elif hint is bool:
+            fine, expected = isinstance(value, bool), "true or false"
+        elif hint is int:
+            fine, expected = _whole(value), "a whole number of at least 1"
+        elif get_origin(hint) is tuple:
+            fine = isinstance(value, tuple) and bool(value) and all(map(_whole, value))
+            expected = "one or more whole numbers of at least 1"
+        else:
+            fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+            expected = "a number above 0"
+        if not fine:
+            raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
