@@ -15,15 +15,15 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import forward_ad
 
 from akorn import oscillators as osc
+from akorn.kernels.solvable import not_plain_attention
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.kuramoto import KuramotoLayer
-from akorn.nn.position import GTA, Position, RotaryPosition
-from akorn.nn.rules import Kuramoto
+from akorn.nn.position import GTA, RotaryPosition
 
 ENERGIES = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""
@@ -39,22 +39,12 @@ _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
 
 def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
     """What keeps these steps from this layer and state, or None where they apply."""
-    coupling = layer.coupling
-    if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
-        return f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}"
-    if type(coupling.maps.qkv) is not nn.Linear or type(coupling.maps.output) is not nn.Linear:
-        return "the coupling's maps were replaced by others"
-    if coupling.mask is not None:
-        return "the attention is masked"
-    if type(coupling.position) not in (type(None), Position, GTA, RotaryPosition):
-        return f"positions of another kind: {type(coupling.position).__name__}"
-    if type(layer.rule) is not Kuramoto:
-        return f"another update rule: {type(layer.rule).__name__}"
+    if (reason := not_plain_attention(layer, x, c)) is not None:
+        return reason
     omega = layer.omega
     if omega is not None and (type(omega) not in _SHARED or getattr(omega, "oscillators", None) is not None):
         return f"natural frequencies other than one for all oscillators: {type(omega).__name__}"
-    if not isinstance(c, Tensor) or c.shape != x.shape:
-        return "c changes from step to step"
+    assert isinstance(c, Tensor)
     arrays = [x, c, *layer.parameters(), *(b for b in layer.buffers() if b.is_floating_point())]
     if x.ndim != 3 or any(a.device.type != "cpu" or a.dtype != torch.float32 for a in arrays):
         return f"the state is {x.dtype} of shape {list(x.shape)}, or the weights are not float32, as tokens here are"

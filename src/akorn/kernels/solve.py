@@ -15,17 +15,17 @@ from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from akorn import oscillators as osc
 from akorn.kernels import attention, update
+from akorn.kernels.solvable import not_plain_attention
 from akorn.kernels.solve_run import Run, Settings
 from akorn.kernels.tune import fastest, time_launches
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.frequency import PairwiseFrequency
 from akorn.nn.kuramoto import KuramotoLayer
-from akorn.nn.position import GTA, Position, RotaryPosition
-from akorn.nn.rules import Kuramoto
+from akorn.nn.position import GTA, RotaryPosition
 
 
 class Cut(NamedTuple):
@@ -48,26 +48,16 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
     """What keeps the fused steps from this layer and state, or None where they apply (devices aside)."""
-    coupling = layer.coupling
-    if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
-        return f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}"
-    if type(coupling.maps.qkv) is not nn.Linear or type(coupling.maps.output) is not nn.Linear:
-        return "the coupling's maps were replaced by others"
-    if coupling.mask is not None:
-        return "the attention is masked"
-    if type(coupling.position) not in (type(None), Position, GTA, RotaryPosition):
-        return f"positions of another kind: {type(coupling.position).__name__}"
-    if type(layer.rule) is not Kuramoto:
-        return f"another update rule: {type(layer.rule).__name__}"
+    if (reason := not_plain_attention(layer, x, c)) is not None:
+        return reason
     omega = layer.omega
     if omega is not None and (type(omega) is not PairwiseFrequency or omega.oscillators is not None):
         return f"natural frequencies other than one rate for all pairs: {type(omega).__name__}"
-    if not isinstance(c, Tensor) or c.shape != x.shape:
-        return "c changes from step to step"
     if x.ndim != 3 or x.dtype not in _DTYPES:
         return f"the state is {x.dtype} of shape {list(x.shape)}, not tokens in float32 or less"
-    if layer.n > update.MAX_N or not attention.supports(x.shape[1], layer.channels // coupling.heads):
-        return f"N = {layer.n}, {x.shape[1]} tokens or heads of {layer.channels // coupling.heads} are too many"
+    heads = cast(AttentionCoupling, layer.coupling).heads
+    if layer.n > update.MAX_N or not attention.supports(x.shape[1], layer.channels // heads):
+        return f"N = {layer.n}, {x.shape[1]} tokens or heads of {layer.channels // heads} are too many"
     return None
 
 
