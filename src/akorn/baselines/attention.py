@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
+from akorn.baselines.iterated import IteratedBlock
 from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, Position, RotaryPosition
 from akorn.nn.position import Grid
 
 PositionName = Literal["absolute", "gta", "rotary", "none"]
 
 
-def check_steps(steps: int) -> None:
-    """ValueError unless `steps` is a whole number, at least 1."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
-
-
-class ItrSABlock(nn.Module):
+class ItrSABlock(IteratedBlock):
     """T times x ← x + attention(LayerNorm(x)), then once x ← x + MLP(LayerNorm(x)).
 
     The attention of all T steps has the same weights; the MLP has one hidden layer of `expansion` · C with GELU.
@@ -35,29 +28,8 @@ class ItrSABlock(nn.Module):
             nn.Linear(channels, expansion * channels), nn.GELU(), nn.Linear(expansion * channels, channels)
         )
 
-        self._compiled: Callable[[Tensor], Tensor] | None = None
-
-    def iterate(self, x: Tensor) -> Tensor:
-        """One step of attention: [B, tokens, C] → the same shape."""
-        return (self._compiled or self._iterate)(x)
-
-    def compile_step(self, **options: object) -> None:
-        """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
-        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
-
     def _iterate(self, x: Tensor) -> Tensor:
         return x + self.attention(self.norm(x))
-
-    def finish(self, x: Tensor) -> Tensor:
-        """The MLP after the last step."""
-        return x + self.mlp(self.mlp_norm(x))
-
-    def forward(self, x: Tensor, steps: int) -> Tensor:
-        """`steps` steps and the MLP."""
-        check_steps(steps)
-        for _ in range(steps):
-            x = self.iterate(x)
-        return self.finish(x)
 
 
 class ItrSA(nn.Module):

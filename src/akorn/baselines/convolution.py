@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
 from torch import Tensor, nn
 
-from akorn.baselines.attention import check_steps
+from akorn.baselines.iterated import IteratedBlock
 
 _GROUPS = 32  # GroupNorm's usual number; the paper does not give its own
 
 
-class ItrConvBlock(nn.Module):
+class ItrConvBlock(IteratedBlock):
     """T times x ← x + conv(GroupNorm(x)), then once x ← x + MLP(GroupNorm(x)).
 
     The convolution of all T steps has the same weights; the MLP acts on every position alone and has one hidden layer
@@ -37,29 +34,9 @@ class ItrConvBlock(nn.Module):
         self.mlp = nn.Sequential(
             nn.Conv2d(channels, expansion * channels, 1), nn.GELU(), nn.Conv2d(expansion * channels, channels, 1)
         )
-        self._compiled: Callable[[Tensor], Tensor] | None = None
-
-    def iterate(self, x: Tensor) -> Tensor:
-        """One convolution: [B, C, H, W] → the same shape."""
-        return (self._compiled or self._iterate)(x)
-
-    def compile_step(self, **options: object) -> None:
-        """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
-        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
 
     def _iterate(self, x: Tensor) -> Tensor:
         return x + self.conv(self.norm(x))
-
-    def finish(self, x: Tensor) -> Tensor:
-        """The MLP after the last step."""
-        return x + self.mlp(self.mlp_norm(x))
-
-    def forward(self, x: Tensor, steps: int) -> Tensor:
-        """`steps` steps and the MLP."""
-        check_steps(steps)
-        for _ in range(steps):
-            x = self.iterate(x)
-        return self.finish(x)
 
 
 class ItrConv(nn.Module):

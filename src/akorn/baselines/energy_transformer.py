@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn.baselines.attention import check_steps
+from akorn.baselines.iterated import check_steps
 from akorn.nn import AbsolutePosition
 from akorn.nn.position import Grid
 
