@@ -16,8 +16,8 @@ BOARDS = Path(__file__).parents[3] / "shared" / "data" / "sudoku"
 
 
 def test_what_ships() -> None:
-    assert list_models(pretrained=True) == ["sudoku", "sudoku-paper"]
-    for name in list_models(pretrained=True):
+    assert {"sudoku", "sudoku-paper"} <= set(list_models(pretrained=True))
+    for name in ("sudoku", "sudoku-paper"):
         assert (WEIGHTS / name / "model.safetensors").stat().st_size < 8_000_000
         card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
         for word in ("recipe", "seed", "data", "accuracy"):

@@ -87,7 +87,13 @@ def run(options: Options) -> int:
         return 0
     folder = out / "model"
     result.model.save_pretrained(folder)  # type: ignore[operator]
-    origin = {"recipe": recipe.name, "seed": recipe.train.seed, "overrides": overrides, "steps": result.steps}
+    origin = {
+        "recipe": recipe.name,
+        "seed": recipe.train.seed,
+        "precision": recipe.train.precision,
+        "overrides": overrides,
+        "steps": result.steps,
+    }
     with replacing(folder / "training.json") as temporary:
         temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n")
     say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {folder}")

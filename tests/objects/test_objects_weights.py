@@ -1,0 +1,44 @@
+"""The weights that ship for object discovery: small, with a card, and they find the objects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from akorn.cli import main
+from akorn.models import WEIGHTS, create_model, list_models, training_of
+from akorn.objects import generate
+from akorn.objects.evaluate import evaluate
+from akorn.objects.recipes import SHIPPED
+
+HERE = [name for name in SHIPPED if name in list_models(pretrained=True)]
+# What a model must reach on the first 24 test pictures: less than its card says of all, far more than chance.
+AT_LEAST = {"tetrominoes": (80, 50), "dsprites": (65, 55), "shapes": (55, 35)}
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_model_that_ships(name: str) -> None:
+    assert (WEIGHTS / name / "model.safetensors").stat().st_size < 16_000_000
+    card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
+    for word in ("recipe", "seed", "data", "FG-ARI"):
+        assert word in card
+    assert (training_of(name) or {})["recipe"] == SHIPPED[name]
+    model = create_model(name, pretrained=True)
+    found = evaluate(model, generate(name, "test", 24))
+    fg_ari, mbo = AT_LEAST[name]
+    assert found.scores["fg_ari"] >= fg_ari
+    assert found.scores["mbo"] >= mbo
+
+
+def test_a_file_of_pictures_is_scored_by_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pictures = generate("tetrominoes", "test", 6)
+    np.savez(tmp_path / "some.npz", images=pictures.images / np.float32(255), labels=pictures.labels)
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "tetrominoes", "--data", str(tmp_path / "some.npz"), "--json", "--device", "cpu"])
+    assert not ended.value.code
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["fg_ari"] >= 70
+    assert 0 < scores["mbo"] <= 100
