@@ -53,7 +53,7 @@ GROUPS = (
                        r"|ComputeInternalGradients|GammaBeta|Compute1dBackwardFused|vector_norm|akorn::group"),
     ("attention backward", r"_keys_kernel|_queries_kernel|_collect|_add_kernel|flash_bwd|mha_bwd"
                            r"|attention.*backward|akorn::attend_backward"),
-    ("attention forward", r"_attend_kernel|_attention_kernel|_turn_kernel|_output_kernel|_pack_kernel|flash_fwd|fmha"
+    ("attention forward", r"attend_kernel|_attention_kernel|_turn_kernel|_output_kernel|_pack_kernel|flash_fwd|fmha"
                           r"|attention|akorn::attend"),
     ("convolution", r"conv|cudnn|implicit|wgrad|dgrad|fprop|winograd|nchwToNhwc|nhwcToNchw|fft"),
     ("products", r"gemm|gemv|cutlass|nvjet|xmma|splitK|_output_update_kernel|aten::(add)?b?mm|aten::baddbmm|aten::dot"),

@@ -18,14 +18,6 @@ TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 1.5e-2 if
 TF32 = 4e-3
 
 
-@pytest.fixture(autouse=True)
-def _few_programs(monkeypatch):
-    """Passes over a batch in few programs: of several rounds each at these sizes, and soon interpreted."""
-    if not GPU:
-        passes = pytest.importorskip("akorn.kernels.turn_passes", exc_type=ImportError)
-        monkeypatch.setattr(passes, "_PROGRAMS", 8)
-
-
 @pytest.fixture
 def taken(device, monkeypatch):
     """Let couplings take the kernel by themselves; a list that grows with every time one does."""
@@ -117,19 +109,20 @@ def test_every_cut(device, sets):
     cuts = [Config(block=16, columns=32, warps=4, stages=1, depth=d) for d in (0, 1)]
     forward, backward = list(cuts), [*cuts, Config(block=32, columns=16, warps=4, stages=1)]
     if device.type == "cuda" and sets == 4:
-        forward += [*attend._WHOLE, *attend._BLOCKS, *attend._WIDE_BLOCKS, attend._LARGE]
+        forward += [*attend._WHOLE, *attend._BLOCKS, *attend._NARROW, *attend._WIDE_BLOCKS, attend._LARGE]
         whole, large = attend_backward._WHOLE, attend_backward._LARGE
-        backward += [*whole, *attend_backward._BLOCKS, *attend_backward._WIDE_BLOCKS, large]
+        blocks = *attend_backward._BLOCKS, *attend_backward._NARROW
+        backward += [*whole, *blocks, *attend_backward._WIDE_BLOCKS, large]
     with torch.no_grad():
         packed = pack(matrices, qkv) if sets else None
         for config in forward:
             with contextlib.suppress(OutOfResources):
-                out, lse = attend.forward(qkv, packed, 2, config)
+                out, lse, *_ = attend.forward(qkv, packed, 2, given=config)
                 near(out, truth[0], TOLERANCE[torch.float32])
                 assert lse.isfinite().all()
         for config in backward:
             with contextlib.suppress(OutOfResources):
-                grad, sums = attend_backward.gradients(out_grad, qkv, out, lse, packed, 2, True, config)
+                grad, sums, _ = attend_backward.gradients(out_grad, qkv, out, lse, packed, 2, True, given=config)
                 for result, expected in zip([grad, *sums], truth[1:], strict=True):
                     near(result, expected, TOLERANCE[torch.float32])
 
@@ -145,6 +138,7 @@ def test_same_bits_again(device):
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")  # the interpreter's, at keys outside
 @pytest.mark.parametrize("shift", [-14.0, 14.0])
 def test_large_scores(device, shift):
     """All scores far from zero, where exponentials alone would overflow, at keys outside the tokens too."""
@@ -157,8 +151,8 @@ def test_large_scores(device, shift):
         qkv[..., 16:32] += shift
         exact = qkv.double()
         for config in (Config(block=16, columns=16, warps=4, stages=1, depth=d) for d in (0, 1)):
-            out, lse = attend.forward(qkv, None, 1, config)
-            grad, _ = attend_backward.gradients(out_grad, qkv, out, lse, None, 1, False, config)
+            out, lse, *_ = attend.forward(qkv, None, 1, given=config)
+            grad, *_ = attend_backward.gradients(out_grad, qkv, out, lse, None, 1, False, given=config)
             with torch.enable_grad():
                 expected = plain(exact.requires_grad_(), (), 1)
                 (expected_grad,) = torch.autograd.grad(expected, exact, out_grad.double())
@@ -196,10 +190,13 @@ def test_operators_are_registered_properly(device):
     from akorn.kernels.attend_backward import attend_backward
 
     qkv, matrices, out_grad, _ = problem(1, 6, 1, 8, 4, torch.float32, device)
-    torch.library.opcheck(_attend, (qkv, *matrices, 1))
-    torch.library.opcheck(_attend, (qkv, None, None, None, None, 1))
-    out, lse, packed = (a.detach() for a in _attend(qkv, *matrices, 1))
+    bias = draw(8, 24, device=device).requires_grad_()
+    torch.library.opcheck(_attend, (qkv, *matrices, None, 1, False))
+    torch.library.opcheck(_attend, (qkv, None, None, None, None, None, 1, False))
+    torch.library.opcheck(_attend, (qkv, *matrices, bias, 1, True))
+    out, lse, packed, _, unturned = (a.detach() for a in _attend(qkv, *matrices, bias, 1, True))
     torch.library.opcheck(attend_backward, (out_grad, qkv.detach(), out, lse, packed, 1, True))
+    torch.library.opcheck(attend_backward, (out_grad, qkv.detach(), out, lse, packed, 1, True, True, None, unturned))
 
 
 def test_bad_arguments(device):
@@ -412,9 +409,9 @@ def test_the_first_cut_fits(device, tokens, head_dim, precision, dtype):
     qkv, matrices, out_grad, truth = problem(1, tokens, 1, head_dim, 4, dtype, device)
     with torch.no_grad(), products_in(precision):
         packed = pack(matrices, qkv)
-        out, lse = attend.forward(qkv, packed, 1, attend.candidates(tokens, head_dim, dtype)[0])
+        out, lse, *_ = attend.forward(qkv, packed, 1, given=attend.candidates(tokens, head_dim, dtype)[0])
         first = attend_backward.candidates(tokens, head_dim, dtype)[0]
-        grad, _ = attend_backward.gradients(out_grad, qkv, out, lse, packed, 1, True, first)
+        grad, *_ = attend_backward.gradients(out_grad, qkv, out, lse, packed, 1, True, given=first)
     for result, expected in zip((out, grad), truth, strict=False):
         near(result, expected, max(TOLERANCE[dtype], TF32 if precision == "high" else 0.0))
 

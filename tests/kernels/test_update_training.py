@@ -200,19 +200,79 @@ def test_nothing_to_do(device):
 @pytest.mark.parametrize(("shape", "layout"), [((2, 3, 8), "p"), ((2, 8, 2, 3), "p"), ((2, 8, 2, 3), "l")])
 @pytest.mark.parametrize("pair_weight", [None, 0.5])
 def test_operators_are_registered_properly(device, shape, layout, pair_weight):
-    from akorn.kernels.update import update
+    from akorn.kernels.update import update, update_twice
     from akorn.kernels.update_backward import update_backward
 
     inputs = draw(10, shape, 4, device, (F32,) * 3, layout * 3)
     # test_autograd_registration and test_aot_dispatch_dynamic run forward and backward under torch.compile's tracing
     torch.library.opcheck(update, (*inputs, 4, pair_weight))
+    torch.library.opcheck(update_twice, (*inputs, 4, pair_weight, F16))
     arrays = [a.detach() for a in inputs]
     energy = torch.ones(2, device=device) if pair_weight else None
     grad = torch.ones_like(arrays[0])
     checks = ("test_schema", "test_faketensor")
     for wanted in ([True, True, True], [False, True, False]):
-        arguments = (grad, energy, *arrays, 4, pair_weight, wanted)
-        torch.library.opcheck(update_backward, arguments, test_utils=checks)
+        for coupled in (None, grad.half()):
+            arguments = (grad, coupled, energy, *arrays, 4, pair_weight, wanted)
+            torch.library.opcheck(update_backward, arguments, test_utils=checks)
+
+
+@pytest.mark.parametrize(("shape", "n", "layouts"), [
+    ((2, 5, 8), 4, "ppp"), ((2, 6, 3, 5), 3, "ppp"), ((2, 8, 3, 5), 2, "lll"), ((2, 8, 3, 5), 4, "gpl"),
+])  # fmt: skip
+@pytest.mark.parametrize("narrow", [F16, BF16])
+def test_the_state_in_another_type_too(device, shape, n, layouts, narrow):
+    from akorn.kernels.update import update_twice
+
+    inputs = draw(12, shape, n, device, (F32,) * 3, layouts)
+    after, _, copy = update_twice(*inputs, n, 0.5, narrow)
+    assert copy.dtype == narrow
+    assert copy.stride() == after.stride()
+    if narrow == F16 or device.type == "cuda":
+        assert torch.equal(copy, after.to(narrow))
+    else:  # Triton's interpreter cuts off where it should round
+        torch.testing.assert_close(copy.float(), after, rtol=2**-7, atol=0)
+
+
+def plain_twice(*arguments):
+    after, energy = plain(*arguments[:-1])
+    return after, energy, after.to(arguments[-1])
+
+
+@pytest.mark.parametrize("outputs", [[0, 2], [2], [0, 1, 2], [1, 2]])
+def test_gradients_through_both_states(device, outputs):
+    from akorn.kernels.update import update_twice
+
+    grads = []
+    for function in (update_twice, plain_twice):
+        arrays = draw(13, (2, 5, 8), 4, device, (F64,) * 3)
+        found = function(*arrays, 4, 0.5, F32)
+        loss = sum((found[i].double().pow(3) * (i + 1)).sum() for i in outputs)
+        grads.append(torch.autograd.grad(loss, arrays))
+    close(*grads, F32 if 2 in outputs else F64)  # the cube is of a number rounded to float32
+
+
+@pytest.mark.parametrize("layouts", ["ppp", "lll", "plp"])
+@pytest.mark.parametrize("pair_weight", [None, 0.5])
+def test_gradients_into_given_arrays(device, layouts, pair_weight):
+    """The gradient of c is added to a sum, and that of x takes the place of the one of x′."""
+    from akorn.kernels.update_backward import launch_backward
+
+    arrays = [a.detach() for a in draw(14, (2, 8, 3, 5), 4, device, (F32, F16, F32), layouts)]
+    grad, total = (torch.randn_like(arrays[0]) for _ in range(2))
+    energy = torch.randn(2, device=device) if pair_weight else None
+    further = (energy, *arrays, 4, pair_weight, [True] * 3)
+    coupled = torch.randn_like(arrays[1])
+    wanted = launch_backward(grad + coupled, *further)
+    expected = total + wanted[2]
+    given = grad.clone(), total.clone()
+    found = launch_backward(given[0], *further, grad_narrow=coupled, into=given[1], add=True, overwrite=True)
+    close(found, [*wanted[:2], expected, wanted[3]], F32)
+    assert found[0].data_ptr() == given[0].data_ptr()
+    assert found[2].data_ptr() == given[1].data_ptr()
+    fresh = launch_backward(grad, *further, grad_narrow=coupled, into=torch.full_like(total, torch.nan))
+    close(fresh, wanted, F32)
+    assert fresh[0].data_ptr() != grad.data_ptr()
 
 
 @pytest.mark.gpu

@@ -91,6 +91,57 @@ def test_a_stack_is_its_blocks_one_after_the_other() -> None:
     torch.testing.assert_close(read, first.readout(middle))
 
 
+class CountingStarts(ann.Kuramoto):
+    """Counts how often a state is put on the sphere."""
+
+    starts = 0
+
+    def start(self, x: torch.Tensor, dim: int) -> torch.Tensor:
+        type(self).starts += 1
+        return super().start(x, dim)
+
+
+class AlwaysStarts(CountingStarts):
+    """A rule that does not say where its states are."""
+
+    on_sphere = False
+
+
+@pytest.mark.parametrize(
+    ("rules", "ns", "transition", "starts"),
+    [
+        ((CountingStarts, CountingStarts), (4, 4), False, 1),
+        ((CountingStarts, CountingStarts), (4, 2), False, 2),  # four components of length 1 are not two pairs
+        ((CountingStarts, CountingStarts), (4, 4), True, 2),
+        ((AlwaysStarts, CountingStarts), (4, 4), False, 2),
+        ((CountingStarts, AlwaysStarts), (4, 4), False, 2),
+    ],
+)
+def test_a_state_is_put_on_the_sphere_once(
+    monkeypatch: pytest.MonkeyPatch,
+    rules: tuple[type[CountingStarts], ...],
+    ns: tuple[int, ...],
+    transition: bool,
+    starts: int,
+) -> None:
+    for rule in (CountingStarts, AlwaysStarts):
+        monkeypatch.setattr(rule, "starts", 0)
+    blocks = []
+    for rule, n in zip(rules, ns, strict=True):
+        layer = ann.KuramotoLayer(8, n, ann.ConvCoupling(8, 3), gamma=0.3, rule=rule()).double()
+        blocks.append(ann.KuramotoBlock(layer, ann.Readout(8, n_out=n).double()))
+    between = ann.Transition(8, 8, stride=1).double()
+    stack = ann.KuramotoStack(blocks, transitions=[between] if transition else None)
+    x, c = torch.randn(2, 8, 5, 5, dtype=torch.float64), torch.randn(2, 8, 5, 5, dtype=torch.float64)
+    got = stack(x, c, 2)
+    assert sum({rule: rule.starts for rule in rules}.values()) == starts
+    for index, each in enumerate(blocks):
+        x, c = between(x, c) if index and transition else (x, c)
+        x = each.layer(x, c, 2)
+        c = each.readout(x)
+    torch.testing.assert_close(got, (x, c))
+
+
 def test_a_strided_stack() -> None:
     stack = ann.KuramotoStack.with_group_norm([block(8, 2), block(12, 4)], transitions=[ann.Transition(8, 12)])
     assert stack.norms[0].num_groups == 4

@@ -1,6 +1,7 @@
 """The layer: the sphere, the equation, time-dependent C, recomputation, memory, compilation, and its errors."""
 
 import copy
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from akorn import nn as ann
 from akorn import oscillators as osc
+from akorn.bench.measure import measure
 
 from .conftest import COUPLINGS, make, state
 
@@ -168,7 +170,22 @@ def test_recomputation_stores_no_more_with_more_steps() -> None:
     assert most_saved(False, 64) > 3 * most_saved(False, 16)
 
 
-@pytest.mark.parametrize(("steps", "again"), [(16, 1.6), (64, 2.5), (512, 4.8)])
+def test_recomputation_under_autocast_stores_no_more_with_more_steps() -> None:
+    """What autocast keeps counts too: it would hold a copy of every state that is a leaf until the end."""
+    layer = ann.KuramotoLayer(8, 4, torch.nn.Linear(8, 8), recompute=True)
+    x, c = torch.randn(512, 8), torch.randn(512, 8)
+
+    def train(steps: int) -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            last = layer(x, c, steps)
+        last.sum().backward()
+
+    works = {str(steps): partial(train, steps) for steps in (16, 64)}
+    found = measure(works, x.device, repeats=1)
+    assert found["64"].peak_bytes <= 1.25 * found["16"].peak_bytes
+
+
+@pytest.mark.parametrize(("steps", "again"), [(9, 1.0), (16, 1.4), (64, 2.4), (512, 4.2)])
 def test_how_often_a_step_is_computed_again(steps: int, again: float) -> None:
     """The figures of docs/layers.md."""
 

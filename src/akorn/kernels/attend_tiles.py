@@ -15,10 +15,24 @@ from akorn.kernels.tune import precision
 
 
 @triton.jit
-def load_tile(base, tokens, parts, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr):
-    """Rows `tokens` of [TOKENS, D], STRIDE apart; zeros outside."""
-    inside = (tokens[:, None] < TOKENS) & (parts[None, :] < D)
-    return tl.load(base + tokens[:, None] * STRIDE + parts[None, :], mask=inside, other=0.0)
+def load_tile(
+    base, tokens, parts, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr, INSIDE: tl.constexpr = False
+):
+    """Rows `tokens` of [TOKENS, D], STRIDE apart; zeros outside. INSIDE says that no row is."""
+    places = base + tokens[:, None] * STRIDE + parts[None, :]
+    if INSIDE and parts.shape[0] == D:
+        x = tl.load(places)
+    elif INSIDE:
+        x = tl.load(places, mask=(parts < D)[None, :], other=0.0)
+    else:
+        x = tl.load(places, mask=(tokens[:, None] < TOKENS) & (parts[None, :] < D), other=0.0)
+    return x
+
+
+@triton.jit
+def load_row(base, tokens, TOKENS: tl.constexpr, INSIDE: tl.constexpr):
+    """A value for each of the tokens; zeros outside."""
+    return tl.load(base + tokens) if INSIDE else tl.load(base + tokens, mask=tokens < TOKENS, other=0)
 
 
 @triton.jit
@@ -31,6 +45,11 @@ def store_tile(base, tokens, parts, x, STRIDE: tl.constexpr, TOKENS: tl.constexp
 def padded(size: int) -> int:
     """The side of a tile for so many tokens or channels: a power of two, and what products need at least."""
     return max(16, triton.next_power_of_2(size))
+
+
+def rest(tokens: int, block: int) -> int:
+    """The side of a last, smaller tile for what whole blocks leave of the tokens; 0 where they leave nothing."""
+    return padded(tokens % block) if tokens % block else 0
 
 
 def products(dtype: torch.dtype) -> str:

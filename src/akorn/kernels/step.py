@@ -9,11 +9,20 @@ import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels import usable
-from akorn.kernels.update import DTYPES, ENERGIES, MAX_N, update
+from akorn.kernels import hooked, usable
+from akorn.kernels.keep import keeping
+from akorn.kernels.update import DTYPES, ENERGIES, MAX_N, update, update_twice
+from akorn.kernels.update_backward import launch_backward
+from akorn.nn.attention import AttentionCoupling, _FreeMaps
+from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.kuramoto import EnergyFunction, KuramotoLayer
+from akorn.nn.position import GTA, Position, RotaryPosition
+from akorn.nn.recompute import Reversal
 from akorn.nn.rules import Kuramoto
+
+_ON_HEADS = (type(None), Position, GTA, RotaryPosition)
+"""Positions that leave x alone."""
 
 
 def why_not(layer: KuramotoLayer, x: Tensor, jx: Tensor, c: Tensor) -> str | None:
@@ -35,22 +44,95 @@ def why_not(layer: KuramotoLayer, x: Tensor, jx: Tensor, c: Tensor) -> str | Non
     return None
 
 
+def product_dtype(layer: KuramotoLayer, x: Tensor) -> torch.dtype | None:
+    """The type to which autocast brings x the moment that the coupling gets it; None where that is not all it does.
+
+    It must do so once, since of several casts the gradients are added in float32.
+    """
+    kind, coupling = x.device.type, layer.coupling
+    if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or hooked(coupling):
+        return None
+    if type(coupling) is AttentionCoupling:
+        once = type(coupling.maps) is _FreeMaps and type(coupling.position) in _ON_HEADS
+    elif type(coupling) is ConvCoupling:
+        once = not coupling.periodic
+    else:
+        once = type(coupling) in (DenseCoupling, ScalarCoupling)
+    return torch.get_autocast_dtype(kind) if once else None
+
+
 def fused_step(
-    layer: KuramotoLayer, x: Tensor, jx: Tensor, c: Tensor, energy: EnergyFunction | None
-) -> tuple[Tensor, Tensor | None]:
-    """The state after one update, and the energy of the state before it, as `KuramotoLayer` computes them."""
-    value = weight = rate = None
-    if energy is osc.energy:
-        weight = ENERGIES["eq3"]
-    elif energy is osc.published_energy:
-        weight = ENERGIES["published"]
-    elif energy is not None:
-        value = energy(x, jx, c)
-    if isinstance(layer.omega, PairwiseFrequency) and layer.omega.oscillators is None:
-        rate = layer.omega.rate
-    elif layer.omega is not None:
+    layer: KuramotoLayer, x: Tensor, jx: Tensor, c: Tensor, energy: EnergyFunction | None, hand_on: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The state after one update, and the energy of the state before it, as `KuramotoLayer` computes them.
+
+    With `hand_on` also the state in the type that the next step's coupling multiplies, where that is another.
+    """
+    rate, weight = _rate(layer), _weight(energy)
+    value = energy(x, jx, c) if energy is not None and weight is None else None
+    if rate is None and layer.omega is not None:
         # xᵀΩx = 0: neither Proj nor the energy tells Ωx from a part of Jx. Its type keeps x's precision in the sum.
         dim = osc.channel_axis(x)
         jx = jx + osc.ungroup(layer.omega(osc.group(x, layer.n, dim), dim), dim).to(x.dtype)
-    after, energies = update(x, jx, c, layer.gamma, rate, layer.n, weight)
-    return after, energies if weight is not None else value
+    arguments = (x, jx, c, layer.gamma, rate, layer.n, weight)
+    narrow = product_dtype(layer, x) if hand_on else None
+    after, energies, *copy = update(*arguments) if narrow is None else update_twice(*arguments, narrow)
+    return after, energies if weight is not None else value, copy[0] if copy else None
+
+
+def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, energy: EnergyFunction | None) -> bool:
+    """Step t of a chain backward, from the state x before it; False, with nothing done, where this does not apply.
+
+    The coupling alone is run again. Its gradient of x and the update's stay apart: the step before adds them up.
+    """
+    rate, weight, c = _rate(layer), _weight(energy), reversal.c
+    if (energy is not None and weight is None) or (layer.omega is not None and rate is None):
+        return False
+    narrow = product_dtype(layer, x)
+    leaf = x.detach() if narrow is None else x.detach().to(narrow)
+    leaf.requires_grad_(reversal.wanted(t))
+    with torch.enable_grad(), keeping():
+        jx = layer.coupling(leaf.view_as(leaf))  # of a view autocast keeps no copy
+    if jx.shape != x.shape or why_not(layer, x, jx, c) is not None:
+        return False
+    reversal.check([jx], leaf)
+    learned = layer.gamma.requires_grad or (rate is not None and rate.requires_grad)
+    total = reversal.totals.get(id(c))
+    grad, grad_jx, total, sums = launch_backward(
+        reversal.grad,
+        reversal.grad_energies[t] if energy is not None else None,
+        x,
+        jx,
+        c,
+        layer.gamma,
+        rate,
+        layer.n,
+        weight,
+        [True, c.requires_grad, learned],
+        grad_narrow=reversal.coupled,
+        into=None if not c.requires_grad else torch.empty_like(c) if total is None else total,
+        add=total is not None,
+        overwrite=reversal.ours,
+    )
+    if c.requires_grad:
+        reversal.totals[id(c)] = total
+    for value, each in zip((layer.gamma, rate), sums, strict=False):  # there are none unless one is learned
+        if value is not None and value.requires_grad:
+            reversal.collect([value], [each.to(value.dtype).reshape(value.shape)])
+    reversal.grad, reversal.coupled, reversal.ours = grad, None, True
+    reversal.coupled = reversal.through([jx], leaf, [grad_jx])
+    return True
+
+
+def _rate(layer: KuramotoLayer) -> Tensor | None:
+    """The one ω of all pairs of components, where there is such."""
+    if isinstance(layer.omega, PairwiseFrequency) and layer.omega.oscillators is None:
+        return layer.omega.rate
+    return None
+
+
+def _weight(energy: EnergyFunction | None) -> float | None:
+    """The weight of x·Jx in an energy that the kernels know."""
+    if energy is osc.energy:
+        return ENERGIES["eq3"]
+    return ENERGIES["published"] if energy is osc.published_energy else None

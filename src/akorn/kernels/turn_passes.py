@@ -1,8 +1,13 @@
 """Passes over a batch with GTA's matrices in registers: what attention reads often turned beforehand, and the gradients
-turned back, with the sums over samples and heads that are the gradients of the matrices. Needs Triton to import.
+turned back, with the sums over samples and heads that are the gradients of the matrices, and those over samples and
+tokens that are the gradient of a bias. Needs Triton to import.
+
+A program has a few tokens and whole rows of a part, the columns of all heads, for one sample after the other: long
+stretches of memory, and the loads of several samples under way at once.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc,assignment,var-annotated"
+# ruff: noqa: RUF005  (Triton knows no starred tuples)
 
 from __future__ import annotations
 
@@ -11,231 +16,291 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attend_tiles import load_tile, store_tile
 from akorn.kernels.attention import swap_pairs
-from akorn.kernels.turn import apply, apply_back, load_matrices
+from akorn.kernels.tune import Config, best
+from akorn.kernels.turn import apply, apply_back
 
-_ELEMENTS = 1024  # of a tile: eight a thread, two loads of 16 bytes in float32
-_PROGRAMS = 768  # wanted for a pass over a batch: enough to fill a GPU, few enough that their sums are short
-_WARPS = 4
+# The values of a tile in each sample, the samples of a turn of the loop (`depth`), and those of a program (`group`).
+CUTS = (
+    Config(block=1024, depth=4, group=64, warps=4, stages=1),
+    Config(block=1024, depth=2, group=32, warps=4, stages=1),
+    Config(block=1024, depth=4, group=256, warps=4, stages=1),
+)
+_LONGEST = 1024  # columns of a tile
 
 
-@triton.jit(do_not_specialize=["pairs", "rounds"])
+@triton.jit
+def _tile(C: tl.constexpr, TOKENS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
+    """The tokens and columns of this program, and which of them are inside."""
+    ACROSS: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
+    tokens = tl.program_id(0) // ACROSS * BLOCK_T + tl.arange(0, BLOCK_T)[:, None]
+    columns = tl.program_id(0) % ACROSS * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    return tokens, columns, (tokens < TOKENS) & (columns < C)
+
+
+@triton.jit
+def _matrices(matrices, tokens, columns, inside, TOKENS: tl.constexpr, D: tl.constexpr):
+    """Both planes of a set of 2×2 matrices at the columns of all heads: float32."""
+    places = tokens * D + columns % D
+    own = tl.load(matrices + places, mask=inside, other=0.0)
+    other = tl.load(matrices + TOKENS * D + places, mask=inside, other=0.0)
+    return own.to(tl.float32), other.to(tl.float32)
+
+
+@triton.jit
+def _read(base, places, inside, left, APART: tl.constexpr, COUNT: tl.constexpr):
+    """The tiles of COUNT samples, APART values from each other; zeros from the first of which none is left."""
+    tiles = ()
+    for i in tl.static_range(COUNT):
+        tiles = tiles + (tl.load(base + i * APART + places, mask=inside & (i < left), other=0.0),)
+    return tiles
+
+
+@triton.jit(do_not_specialize=["batch"])
 def _turn_kernel(
-    qkv,  # [B, TOKENS, 3·C]
-    matrices,  # see `pack`
+    qkv,  # [batch, TOKENS, 3·C]
+    matrices,  # see `akorn.kernels.turn.pack`
     turned,  # like qkv
-    pairs,  # B · HEADS
-    rounds,  # of which a program does so many
+    batch,
+    FIRST: tl.constexpr,  # the part of the first programs: queries 0, keys 1, values 2
     TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
+    C: tl.constexpr,
     D: tl.constexpr,
+    GROUP: tl.constexpr,
+    COUNT: tl.constexpr,
     BLOCK_T: tl.constexpr,
-    BLOCK_D: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):
-    C: tl.constexpr = HEADS * D
-    tokens = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
-    parts = tl.arange(0, BLOCK_D)
-    part = tl.program_id(2)
-    own, other = load_matrices(matrices + part * 2 * TOKENS * D, tokens, parts, 0, TOKENS, D)
-    first = tl.program_id(1).to(tl.int64) * rounds
-    for pair in range(first, tl.minimum(first + rounds, pairs)):
-        start = pair // HEADS * (TOKENS * 3 * C) + part * C + pair % HEADS * D
-        x = load_tile(qkv + start, tokens, parts, 3 * C, TOKENS, D)
-        store_tile(turned + start, tokens, parts, apply(x, own, other, BLOCK_T, BLOCK_D), 3 * C, TOKENS, D)
-
-
-@triton.jit(do_not_specialize=["pairs", "rounds"])
-def _output_kernel(
-    out_grad,  # do, [B, TOKENS, C]
-    out,  # o, like do
-    matrices,
-    turned,  # dõ = Mᵀ do, like do; not written without TURN
-    delta,  # Σ_d do·o, [B, HEADS, TOKENS]
-    pairs,
-    rounds,
-    TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    TURN: tl.constexpr,
-):
-    C: tl.constexpr = HEADS * D
-    tokens = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
-    parts = tl.arange(0, BLOCK_D)
-    if TURN:
-        own, other = load_matrices(matrices, tokens, parts, 3, TOKENS, D)
-    first = tl.program_id(1).to(tl.int64) * rounds
-    for pair in range(first, tl.minimum(first + rounds, pairs)):
-        start = pair // HEADS * (TOKENS * C) + pair % HEADS * D
-        grad = load_tile(out_grad + start, tokens, parts, C, TOKENS, D).to(tl.float32)
-        o = load_tile(out + start, tokens, parts, C, TOKENS, D).to(tl.float32)
-        tl.store(delta + pair * TOKENS + tokens, tl.sum(grad * o, 1), mask=tokens < TOKENS)
-        if TURN:
-            store_tile(turned + start, tokens, parts, apply_back(grad, own, other, BLOCK_T, BLOCK_D), C, TOKENS, D)
+    APART: tl.constexpr = TOKENS * 3 * C
+    tokens, columns, inside = _tile(C, TOKENS, BLOCK_T, BLOCK_C)
+    part = FIRST + tl.program_id(2)
+    own, other = _matrices(matrices + part * (2 * TOKENS * D), tokens, columns, inside, TOKENS, D)
+    places = tokens * (3 * C) + columns
+    first = tl.program_id(1).to(tl.int64) * GROUP
+    for sample in range(first, tl.minimum(first + GROUP, batch), COUNT):
+        start = sample * APART + part * C
+        tiles = _read(qkv + start, places, inside, batch - sample, APART, COUNT)
+        for i in tl.static_range(COUNT):
+            x = apply(tiles[i], own, other, BLOCK_T, BLOCK_C).to(turned.dtype.element_ty)
+            tl.store(turned + start + i * APART + places, x, mask=inside & (sample + i < batch))
 
 
 @triton.jit
 def _collect(
-    x,  # what the matrices were applied to, at the first sample and head of a part
+    x,  # what the matrices were applied to, at its part
     grad,  # the gradient of the result, likewise
     matrices,
     sums,  # where the two planes of this program's sums go
-    tokens,
-    parts,
-    first,
-    last,
+    bias,  # where its sums over samples and tokens go
+    batch,
     STRIDE: tl.constexpr,
     TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
+    C: tl.constexpr,
     D: tl.constexpr,
+    GROUP: tl.constexpr,
+    COUNT: tl.constexpr,
     BLOCK_T: tl.constexpr,
-    BLOCK_D: tl.constexpr,
+    BLOCK_C: tl.constexpr,
     BACK: tl.constexpr,
     LEARN: tl.constexpr,
+    BIAS: tl.constexpr,
 ):
-    """With LEARN, Σ grad xᵀ over samples and heads; with BACK, grad becomes Mᵀ grad in place."""
+    """With LEARN, Σ grad xᵀ over samples; with BACK, grad becomes Mᵀ grad in place; with BIAS, Σ of that."""
+    APART: tl.constexpr = TOKENS * STRIDE
+    tokens, columns, inside = _tile(C, TOKENS, BLOCK_T, BLOCK_C)
     if BACK:
-        own, other = load_matrices(matrices, tokens, parts, 0, TOKENS, D)
-    sum_own = tl.zeros([BLOCK_T, BLOCK_D], tl.float32)
-    sum_other = tl.zeros([BLOCK_T, BLOCK_D], tl.float32)
-    for pair in range(first, last):
-        start = pair // HEADS * (TOKENS * STRIDE) + pair % HEADS * D
-        slope = load_tile(grad + start, tokens, parts, STRIDE, TOKENS, D).to(tl.float32)
+        own, other = _matrices(matrices, tokens, columns, inside, TOKENS, D)
+    sum_own = tl.zeros([BLOCK_T, BLOCK_C], tl.float32)
+    sum_other = tl.zeros([BLOCK_T, BLOCK_C], tl.float32)
+    sum_back = tl.zeros([BLOCK_T, BLOCK_C], tl.float32)
+    places = tokens * STRIDE + columns
+    first = tl.program_id(1).to(tl.int64) * GROUP
+    for sample in range(first, tl.minimum(first + GROUP, batch), COUNT):
+        start = sample * APART
+        slopes = _read(grad + start, places, inside, batch - sample, APART, COUNT)
         if LEARN:
-            value = load_tile(x + start, tokens, parts, STRIDE, TOKENS, D).to(tl.float32)
-            sum_own += slope * value
-            sum_other += slope * swap_pairs(value, BLOCK_T, BLOCK_D)
-        if BACK:
-            store_tile(grad + start, tokens, parts, apply_back(slope, own, other, BLOCK_T, BLOCK_D), STRIDE, TOKENS, D)
+            values = _read(x + start, places, inside, batch - sample, APART, COUNT)
+        for i in tl.static_range(COUNT):
+            slope = slopes[i].to(tl.float32)
+            if LEARN:
+                value = values[i].to(tl.float32)
+                sum_own += slope * value
+                sum_other += slope * swap_pairs(value, BLOCK_T, BLOCK_C)
+            if BACK:
+                back = apply_back(slope, own, other, BLOCK_T, BLOCK_C)
+                if BIAS:
+                    sum_back += back
+                left = inside & (sample + i < batch)
+                tl.store(grad + start + i * APART + places, back.to(grad.dtype.element_ty), mask=left)
     if LEARN:
-        store_tile(sums, tokens, parts, sum_own, D, TOKENS, D)
-        store_tile(sums + TOKENS * D, tokens, parts, sum_other, D, TOKENS, D)
+        places = tokens * C + columns
+        tl.store(sums + places, sum_own, mask=inside)
+        tl.store(sums + TOKENS * C + places, sum_other, mask=inside)
+    if BACK and BIAS:
+        tl.store(bias + columns, tl.sum(sum_back, 0, keep_dims=True), mask=columns < C)
 
 
-@triton.jit(do_not_specialize=["pairs", "rounds"])
+@triton.jit(do_not_specialize=["batch"])
 def _collect_kernel(
-    qkv,  # [B, TOKENS, 3·C]
+    qkv,  # [batch, TOKENS, 3·C]
     grad,  # like qkv: of what the matrices made of it, becomes that of qkv
-    out_grad,  # do, [B, TOKENS, C]
+    out_grad,  # do, [batch, TOKENS, C]
     unturned,  # õ, like do: the output before its matrices
     matrices,
-    sums,  # [slices, SETS, 2, TOKENS, D]
-    pairs,
-    rounds,
+    sums,  # [slices, SETS, 2, TOKENS, C]
+    bias,  # [slices, tiles of tokens, 3, C]
+    batch,
     TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
+    C: tl.constexpr,
     D: tl.constexpr,
+    GROUP: tl.constexpr,
+    COUNT: tl.constexpr,
     BLOCK_T: tl.constexpr,
-    BLOCK_D: tl.constexpr,
+    BLOCK_C: tl.constexpr,
     LEARN: tl.constexpr,
+    BIAS: tl.constexpr,
 ):
-    C: tl.constexpr = HEADS * D
-    PLANES: tl.constexpr = 2 * TOKENS * D
-    tokens = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
-    parts = tl.arange(0, BLOCK_D)
+    ACROSS: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
     part = tl.program_id(2)
-    first = tl.program_id(1).to(tl.int64) * rounds
-    last = tl.minimum(first + rounds, pairs)
-    mine = sums + (tl.program_id(1) * tl.num_programs(2) + part) * PLANES
+    tile = tl.program_id(1) * (tl.num_programs(0) // ACROSS) + tl.program_id(0) // ACROSS
+    mine = sums + (tl.program_id(1) * tl.num_programs(2) + part).to(tl.int64) * (2 * TOKENS * C)
     if part < 3:
         _collect(
-            qkv + part * C, grad + part * C, matrices + part * PLANES, mine, tokens, parts, first, last, 3 * C,
-            TOKENS, HEADS, D, BLOCK_T, BLOCK_D, True, LEARN,
+            qkv + part * C, grad + part * C, matrices + part * (2 * TOKENS * D), mine, bias + (tile * 3 + part) * C,
+            batch, 3 * C, TOKENS, C, D, GROUP, COUNT, BLOCK_T, BLOCK_C, True, LEARN, BIAS,
         )  # fmt: skip
     else:
         _collect(
-            unturned, out_grad, matrices, mine, tokens, parts, first, last, C,
-            TOKENS, HEADS, D, BLOCK_T, BLOCK_D, False, LEARN,
+            unturned, out_grad, matrices, mine, bias, batch, C,
+            TOKENS, C, D, GROUP, COUNT, BLOCK_T, BLOCK_C, False, LEARN, False,
         )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["slices"])
 def _add_kernel(
-    sums,  # [slices, SETS, 2, TOKENS, D]
+    sums,  # [slices, SETS, 2, TOKENS, C]
     total,  # [SETS, TOKENS, D/2, 2, 2]
     slices,
-    PLANES: tl.constexpr,  # 2 · TOKENS · D
+    TOKENS: tl.constexpr,
+    HEADS: tl.constexpr,
+    D: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    C: tl.constexpr = HEADS * D
     which = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # of [TOKENS, D/2, 2, 2]
-    place, column = entry // 2, entry % 2
-    source = (place % 2 != column) * (PLANES // 2) + place  # in the plane `own` on the diagonal
-    inside = entry < PLANES
+    token, row, column = entry // (2 * D), entry % (2 * D) // 2, entry % 2  # row of 0…D−1, column of its pair
+    source = (row % 2 != column) * (TOKENS * C) + token * C + row  # in the plane `own` on the diagonal
+    inside = token < TOKENS
     result = tl.zeros([BLOCK], tl.float32)
     for part in range(slices):  # in this order always: the same input gives the same bits
-        result += tl.load(sums + (part * tl.num_programs(1) + which) * PLANES + source, mask=inside, other=0.0)
-    tl.store(total + which * PLANES + entry, result, mask=inside)
+        plane = sums + (part * tl.num_programs(1) + which).to(tl.int64) * (2 * TOKENS * C)
+        for head in tl.static_range(HEADS):
+            result += tl.load(plane + head * D + source, mask=inside, other=0.0)
+    tl.store(total + which * (2 * TOKENS * D) + entry, result, mask=inside)
 
 
-def turned(qkv: Tensor, packed: Tensor, heads: int) -> Tensor:
-    """What the matrices make of queries and keys (of values too if there are four sets): an array like qkv."""
+def turned(qkv: Tensor, packed: Tensor, heads: int, first: int = 0, cut: Config | None = None) -> Tensor:
+    """What the matrices make of queries and keys (of values too if there are four sets): an array like qkv.
+
+    Args:
+        qkv: [B, tokens, 3C].
+        packed: what `akorn.kernels.turn.pack` made.
+        heads: number of heads.
+        first: 1 leaves out the queries, for a kernel that turns each of them once only; their place stays as it was.
+        cut: how the work is cut into programs, by default the fastest of `CUTS`.
+
+    """
     out = qkv.new_empty(qkv.shape)
-    parts = min(packed.shape[0], 3)
-    grid, rounds, sizes = _pass(qkv.shape[0] * heads, parts, *packed.shape[2:])
-    _turn_kernel[grid](qkv, packed, out, qkv.shape[0] * heads, rounds, HEADS=heads, **sizes, num_warps=_WARPS)
+    parts = min(packed.shape[0], 3) - first
+
+    def launch(cut: Config) -> None:
+        grid, sizes = _pass(qkv, heads, parts, cut)
+        _turn_kernel[grid](qkv, packed, out, qkv.shape[0], FIRST=first, **sizes, **cut.options)
+
+    launch(cut if cut is not None else best(_key("turn", qkv, heads, parts), CUTS, launch))
     return out
 
 
-def turned_output_gradient(out_grad: Tensor, out: Tensor, packed: Tensor | None, heads: int) -> tuple[Tensor, Tensor]:
-    """Of do and o, [B, tokens, C]: dõ = Mᵀ do (do itself without matrices), and δ = Σ_d do·o, [B, heads, tokens].
-
-    No matrix is in the way of δ: do·(M õ) = (Mᵀ do)·õ.
-    """
-    batch, tokens, channels = out.shape
-    delta = out.new_empty((batch, heads, tokens), dtype=torch.float32)
-    turns = packed is not None and packed.shape[0] == 4
-    result = out.new_empty(out.shape) if turns else out_grad
-    grid, rounds, sizes = _pass(batch * heads, 1, tokens, channels // heads)
-    _output_kernel[grid](
-        out_grad, out, packed if turns else out, result, delta, batch * heads, rounds, HEADS=heads, TURN=turns, **sizes,
-        num_warps=_WARPS,
-    )  # fmt: skip
-    return result, delta
-
-
-def turn_gradients_back(
-    grad: Tensor, qkv: Tensor, out_grad: Tensor, unturned: Tensor | None, packed: Tensor, heads: int, learn: bool
-) -> Tensor:
-    """Make of `grad`, that of the turned queries, keys and values, in place that of qkv.
+class TurnBack:
+    """Makes of `grad`, the gradient of turned queries, keys and values, in place that of qkv.
 
     Args:
-        grad: like qkv.
+        grad: like qkv; its values count when the object is called, not before.
         qkv: [B, tokens, 3C].
         out_grad: do, [B, tokens, C].
         unturned: õ like do, the output before its matrices; not needed for two sets, or where nothing is learned.
-        packed: what `pack` made.
+        packed: what `akorn.kernels.turn.pack` made.
         heads: number of heads.
         learn: whether the matrices' gradients are wanted.
-
-    Returns: the gradients of the matrices, summed over samples and heads, [sets, tokens, D/2, 2, 2] float32; empty
-    where they are not wanted.
+        bias: whether the sums of qkv's gradient over samples and tokens are wanted.
+        cut: how the work is cut into programs, by default the fastest of `CUTS`: found out here, on whatever is in
+            `grad`, since each launch changes it.
 
     """
-    pairs, (sets, _, tokens, head_dim) = qkv.shape[0] * heads, packed.shape
-    grid, rounds, sizes = _pass(pairs, sets if learn else min(sets, 3), tokens, head_dim)
-    sums = qkv.new_empty((grid[1] if learn else 0, sets, 2, tokens, head_dim), dtype=torch.float32)
-    _collect_kernel[grid](
-        qkv, grad, out_grad, unturned if unturned is not None else out_grad, packed, sums, pairs, rounds,
-        HEADS=heads, **sizes, LEARN=learn, num_warps=_WARPS,
-    )  # fmt: skip
-    if not learn:
-        return sums.new_empty(0)
-    total = sums.new_empty((sets, tokens, head_dim // 2, 2, 2))
-    planes = 2 * tokens * head_dim
-    _add_kernel[(triton.cdiv(planes, 256), sets)](sums, total, grid[1], PLANES=planes, BLOCK=256, num_warps=4)
-    return total
+
+    def __init__(
+        self, grad: Tensor, qkv: Tensor, out_grad: Tensor, unturned: Tensor | None, packed: Tensor, heads: int,
+        learn: bool, bias: bool = False, cut: Config | None = None,
+    ) -> None:  # fmt: skip
+        self.arrays = (qkv, grad, out_grad, unturned if unturned is not None else out_grad, packed)
+        self.heads = heads
+        self.learn = learn
+        self.bias = bias
+        self.sets = packed.shape[0]
+        self.parts = self.sets if learn else min(self.sets, 3)
+        key = _key("collect", qkv, heads, self.parts, learn, bias)
+        self.cut = cut if cut is not None else best(key, CUTS, self._try)
+
+    def _try(self, cut: Config) -> None:
+        self._launch(cut)
+
+    def _launch(self, cut: Config) -> tuple[Tensor, Tensor]:
+        """The sums of each program: [slices, sets, 2, tokens, C] and [slices · tiles of tokens, 3C]."""
+        qkv = self.arrays[0]
+        grid, sizes = _pass(qkv, self.heads, self.parts, cut)
+        tokens, channels, direct = sizes["TOKENS"], sizes["C"], self.bias and self.sets == 4
+        tiles = grid[1] * triton.cdiv(tokens, sizes["BLOCK_T"])
+        sums = qkv.new_empty((grid[1] if self.learn else 0, self.parts, 2, tokens, channels), dtype=torch.float32)
+        columns = qkv.new_empty((tiles if direct else 0, 3 * channels), dtype=torch.float32)
+        _collect_kernel[grid](
+            *self.arrays, sums, columns, qkv.shape[0], **sizes, LEARN=self.learn, BIAS=direct, **cut.options
+        )
+        return sums, columns
+
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """The gradients of the matrices, [sets, tokens, D/2, 2, 2] float32, and of a bias, [3C] float32; empty where
+        they are not wanted.
+        """
+        sums, columns = self._launch(self.cut)
+        if self.bias and self.sets < 4:  # the values did not come by
+            columns = self.arrays[1].sum((0, 1), dtype=torch.float32)
+        elif self.bias:
+            columns = columns.sum(0)
+        return self._add(sums) if self.learn else sums.new_empty(0), columns if self.bias else sums.new_empty(0)
+
+    def _add(self, sums: Tensor) -> Tensor:
+        slices, sets, _, tokens, channels = sums.shape
+        head_dim = channels // self.heads
+        total = sums.new_empty((sets, tokens, head_dim // 2, 2, 2))
+        _add_kernel[(triton.cdiv(2 * tokens * head_dim, 256), sets)](
+            sums, total, slices, TOKENS=tokens, HEADS=self.heads, D=head_dim, BLOCK=256, num_warps=4
+        )
+        return total
 
 
-def _pass(pairs: int, parts: int, tokens: int, head_dim: int) -> tuple[tuple[int, int, int], int, dict[str, int]]:
-    """How a pass over a batch is cut: the grid (blocks of tokens, slices of the batch, parts), the samples and heads
-    of a slice, and the sizes. It depends on the sizes alone, so that sums come out the same everywhere.
-    """
-    block_d = triton.next_power_of_2(head_dim)
-    block_t = min(max(1, _ELEMENTS // block_d), triton.next_power_of_2(tokens))
-    blocks = triton.cdiv(tokens, block_t)
-    rounds = triton.cdiv(pairs, max(1, _PROGRAMS // (blocks * parts)))
-    sizes = {"TOKENS": tokens, "D": head_dim, "BLOCK_T": block_t, "BLOCK_D": block_d}
-    return (blocks, triton.cdiv(pairs, rounds), parts), rounds, sizes
+def _key(name: str, qkv: Tensor, heads: int, *others: object) -> tuple[object, ...]:
+    return (name, qkv.device, qkv.dtype, qkv.shape[0].bit_length(), *qkv.shape[1:], heads, *others)
+
+
+def _pass(qkv: Tensor, heads: int, parts: int, cut: Config) -> tuple[tuple[int, int, int], dict[str, int]]:
+    """How a pass over a batch is cut: the grid (tiles, slices of the batch, parts), and the sizes."""
+    batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    block_c = min(triton.next_power_of_2(channels), _LONGEST)
+    block_t = min(max(1, cut.block // block_c), triton.next_power_of_2(tokens))
+    sizes = {
+        "TOKENS": tokens, "C": channels, "D": channels // heads, "GROUP": cut.group, "COUNT": cut.depth,
+        "BLOCK_T": block_t, "BLOCK_C": block_c,
+    }  # fmt: skip
+    tiles = triton.cdiv(tokens, block_t) * triton.cdiv(channels, block_c)
+    return (tiles, triton.cdiv(batch, cut.group), parts), sizes

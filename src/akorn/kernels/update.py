@@ -4,7 +4,8 @@
 
 Arrays are read where they lie, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
 Arithmetic is float32 whatever the arrays are (float64 for float64). Energies leave the kernel as sums over parts of a
-sample, which are then added in a fixed order: the same input gives the same bits. Needs Triton to import.
+sample, which are then added in a fixed order: the same input gives the same bits. Where the next step multiplies the
+state in a narrower type, as under autocast, the same pass writes it in that type too. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -48,6 +49,7 @@ def _update_kernel(
     jx,
     c,
     out,
+    narrow,  # `out` once more, in another type
     gamma,
     rate,
     energies,  # [programs]
@@ -61,6 +63,7 @@ def _update_kernel(
     FLAT: tl.constexpr,
     ROTATE: tl.constexpr,
     ENERGY: tl.constexpr,
+    TWICE: tl.constexpr,
     WIDE: tl.constexpr,
 ):
     _, start, offsets, even, odd = place(rows, pixels, N, ROWS, HALF, PIXELS, FLAT)
@@ -81,7 +84,11 @@ def _update_kernel(
     y0 = x0 + step * (u0 - along * x0)
     y1 = x1 + step * (u1 - along * x1)
     scale = 1.0 / tl.maximum(tl.sqrt(dot(y0, y1, y0, y1)), 1e-12)
-    store_pairs(out + start, y0 * scale, y1 * scale, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+    y0 *= scale
+    y1 *= scale
+    store_pairs(out + start, y0, y1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+    if TWICE:
+        store_pairs(narrow + start, y0, y1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
 
 
 def update_parts(channels: int, tokens: int, n: int) -> int:
@@ -100,8 +107,9 @@ def update_into(
     n: int,
     pair_weight: float,
     block: Block = BLOCK,
+    narrow: Tensor | None = None,
 ) -> None:
-    """`update` for arrays of one form, written to `out` (which may be x) and to `energies` [B, parts].
+    """`update` for arrays of one form, written to `out` (which may be x), `energies` [B, parts] and `narrow`.
 
     There are as many parts of the energy as `update_parts` says unless another `block` is given.
     """
@@ -116,6 +124,7 @@ def update_into(
             jx,
             c,
             out,
+            narrow if narrow is not None else out,
             gamma,
             rate if rate is not None else gamma,
             energies if energies is not None else gamma,
@@ -124,6 +133,7 @@ def update_into(
             pair_weight,
             ROTATE=rate is not None,
             ENERGY=energies is not None,
+            TWICE=narrow is not None,
             **{**tiles.constants, "num_warps": block.warps},
         )
 
@@ -146,6 +156,35 @@ def update(
     Returns: x′ like x, in memory too, and the energies, [B] in float32 (float64 for float64), or [0] without.
 
     """
+    return _step(x, jx, c, gamma, rate, n, pair_weight, None)
+
+
+@torch.library.custom_op("akorn::update_twice", mutates_args=())
+def update_twice(
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    narrow: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`update`, and x′ once more in the type `narrow`."""
+    second = torch.empty_like(x.contiguous(memory_format=form(x)), dtype=narrow)
+    return *_step(x, jx, c, gamma, rate, n, pair_weight, second), second
+
+
+def _step(
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    narrow: Tensor | None,
+) -> tuple[Tensor, Tensor]:
     check_update(x, c, rate, n)
     if jx.shape != x.shape:
         raise ValueError(f"jx must have the shape of x, {list(x.shape)}, got {list(jx.shape)}")
@@ -155,11 +194,11 @@ def update(
     x, jx, c = (array.contiguous(memory_format=memory) for array in (x, jx, c))
     out = torch.empty_like(x)
     if pair_weight is None:
-        update_into(out, None, x, jx, c, gamma, rate, n, 0.0)
+        update_into(out, None, x, jx, c, gamma, rate, n, 0.0, narrow=narrow)
         return out, x.new_empty(0, dtype=_wide(x))
     parts = cut(*lying(x, n), n, x.dtype, BLOCK.elements).parts
     energies = x.new_empty(x.shape[0], parts, dtype=_wide(x))
-    update_into(out, energies, x, jx, c, gamma, rate, n, pair_weight)
+    update_into(out, energies, x, jx, c, gamma, rate, n, pair_weight, narrow=narrow)
     return out, energies.sum(1)
 
 
@@ -171,23 +210,45 @@ def _(
     return out, x.new_empty(0 if pair_weight is None else x.shape[0], dtype=_wide(x))
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, jx, c, gamma, rate, ctx.n, ctx.pair_weight = inputs
+@update_twice.register_fake
+def _(
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    pair_weight: float | None,
+    narrow: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    out = torch.empty_like(x.contiguous(memory_format=form(x)))
+    energies = x.new_empty(0 if pair_weight is None else x.shape[0], dtype=_wide(x))
+    return out, energies, torch.empty_like(out, dtype=narrow)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """For both: `update_twice` has one more of each."""
+    x, jx, c, gamma, rate, ctx.n, ctx.pair_weight, *_ = inputs
     ctx.save_for_backward(x, jx, c, gamma, rate)
     ctx.set_materialize_grads(False)
     if ctx.pair_weight is None:
         ctx.mark_non_differentiable(output[1])
 
 
-def _differentiate(ctx: Any, grad: Tensor | None, grad_energy: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(
+    ctx: Any, grad: Tensor | None, grad_energy: Tensor | None, grad_narrow: Tensor | None = None
+) -> tuple[Tensor | None, ...]:
     x, jx, c, gamma, rate = ctx.saved_tensors
-    _, for_jx, for_c, for_gamma, for_rate, _, _ = ctx.needs_input_grad
+    _, for_jx, for_c, for_gamma, for_rate, *others = ctx.needs_input_grad
     if ctx.pair_weight is None:
         grad_energy = None
+    if grad is None:
+        grad, grad_narrow = grad_narrow, None
     if grad is None and grad_energy is None:
-        return (None,) * 7
+        return (None,) * len(ctx.needs_input_grad)
     grad_x, grad_jx, grad_c, sums = update_backward(
         grad if grad is not None else torch.zeros_like(x),
+        grad_narrow,
         grad_energy,
         x,
         jx,
@@ -205,12 +266,12 @@ def _differentiate(ctx: Any, grad: Tensor | None, grad_energy: Tensor | None) ->
         (grad_c if apart else grad_jx) if for_c else None,
         sums[0].to(gamma.dtype).reshape(gamma.shape) if for_gamma else None,
         sums[1].to(rate.dtype).reshape(rate.shape) if for_rate else None,
-        None,
-        None,
+        *(None for _ in others),
     )
 
 
 update.register_autograd(_differentiate, setup_context=_keep)
+update_twice.register_autograd(_differentiate, setup_context=_keep)
 
 
 def _wide(x: Tensor) -> torch.dtype:

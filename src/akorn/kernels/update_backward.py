@@ -5,7 +5,9 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
 g_u is the gradient of Jx and of c. Everything is computed again from x, Jx and c, so nothing else is kept for it.
-Those of γ and ω leave the kernel as a sum a program, which are then added in a fixed order. Needs Triton to import.
+g may come in two parts of different types, from the update that follows and from its coupling, and that of c may be
+added to a sum of steps before. Those of γ and ω leave the kernel as a sum a program, which are then added in a fixed
+order. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -33,6 +35,7 @@ BLOCK = Block(1024)  # 8 elements a thread, since more arrays are held at a time
 @triton.jit
 def _update_backward_kernel(
     grad,  # of x′; this and all arrays [samples, rows, N, pixels]
+    grad_narrow,  # what is to be added to it
     grad_energy,  # [samples]
     x,
     jx,
@@ -41,7 +44,7 @@ def _update_backward_kernel(
     rate,
     grad_x,
     grad_jx,  # of c too, unless SEPARATE
-    grad_c,
+    grad_c,  # added to what is there if TOTAL
     sums,  # [2, programs]: of γ, of ω
     rows,
     pixels,
@@ -56,6 +59,8 @@ def _update_backward_kernel(
     ENERGY: tl.constexpr,
     SEPARATE: tl.constexpr,
     SUMS: tl.constexpr,
+    TWICE: tl.constexpr,
+    TOTAL: tl.constexpr,
     WIDE: tl.constexpr,
 ):
     sample, start, offsets, even, odd = place(rows, pixels, N, ROWS, HALF, PIXELS, FLAT)
@@ -63,6 +68,10 @@ def _update_backward_kernel(
     j0, j1 = load_pairs(jx + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
     c0, c1 = load_pairs(c + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
     g0, g1 = load_pairs(grad + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+    if TWICE:
+        n0, n1 = load_pairs(grad_narrow + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+        g0 += n0
+        g1 += n1
     step = tl.load(gamma).to(WIDE)
     turn = tl.load(rate).to(WIDE) if ROTATE else 0.0
 
@@ -102,18 +111,21 @@ def _update_backward_kernel(
         g1 += turn * f0
         if SUMS:
             tl.store(sums + tl.num_programs(0) + tl.program_id(0), tl.sum(f0 * x1 - f1 * x0))
+    e = tl.load(grad_energy + sample).to(WIDE) if ENERGY else 0.0
     if ENERGY:
-        e = tl.load(grad_energy + sample).to(WIDE)
         g0 -= e * (pair_weight * j0 + c0)
         g1 -= e * (pair_weight * j1 + c1)
-        if SEPARATE:
-            store_pairs(
-                grad_c + start, f0 - e * x0, f1 - e * x1, offsets, even, odd, pixels, ROWS, HALF, FLAT
-            )  # fmt: skip
+    if SEPARATE:
+        s0 = f0 - e * x0 if ENERGY else f0
+        s1 = f1 - e * x1 if ENERGY else f1
+        if TOTAL:
+            t0, t1 = load_pairs(grad_c + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
+            s0 += t0
+            s1 += t1
+        store_pairs(grad_c + start, s0, s1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
+    if ENERGY:
         f0 -= jx_weight * e * x0
         f1 -= jx_weight * e * x1
-    elif SEPARATE:
-        store_pairs(grad_c + start, f0, f1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
     store_pairs(grad_x + start, g0, g1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
     store_pairs(grad_jx + start, f0, f1, offsets, even, odd, pixels, ROWS, HALF, FLAT)
 
@@ -126,6 +138,7 @@ def separate(jx: Tensor, c: Tensor, wanted: list[bool], grad_energy: Tensor | No
 @torch.library.custom_op("akorn::update_backward", mutates_args=())
 def update_backward(
     grad: Tensor,
+    grad_narrow: Tensor | None,
     grad_energy: Tensor | None,
     x: Tensor,
     jx: Tensor,
@@ -140,6 +153,7 @@ def update_backward(
 
     Args:
         grad: that of x′.
+        grad_narrow: what is to be added to it, of any type: the gradient of the narrow x′; or None.
         grad_energy: that of the energies, [B], or None where there are none.
         x: as for `update`, like those that follow.
         jx: Jx.
@@ -154,7 +168,7 @@ def update_backward(
         and of γ and ω, [2] or empty where not asked for.
 
     """
-    return launch_backward(grad, grad_energy, x, jx, c, gamma, rate, n, pair_weight, wanted, BLOCK)
+    return launch_backward(grad, grad_energy, x, jx, c, gamma, rate, n, pair_weight, wanted, grad_narrow=grad_narrow)
 
 
 def launch_backward(
@@ -168,15 +182,29 @@ def launch_backward(
     n: int,
     pair_weight: float | None,
     wanted: list[bool],
-    block: Block,
+    block: Block = BLOCK,
+    *,
+    grad_narrow: Tensor | None = None,
+    into: Tensor | None = None,
+    add: bool = False,
+    overwrite: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`update_backward` with programs of a given size."""
+    """`update_backward` that can use arrays which are there already, with programs of a given size.
+
+    The gradient of c is written to `into`, an array like c, or with `add` added to what it holds; with `overwrite` the
+    gradient of x may take the place of `grad`. Use what is returned: an array in another memory order is copied.
+    """
     memory = form(x)
     x, jx, c, grad = (array.contiguous(memory_format=memory) for array in (x, jx, c, grad))
-    apart = separate(jx, c, wanted[:2], grad_energy, pair_weight)
-    grad_x = torch.empty_like(x)
+    if grad_narrow is not None:
+        grad_narrow = grad_narrow.contiguous(memory_format=memory)
+    apart = into is not None or separate(jx, c, wanted[:2], grad_energy, pair_weight)
+    grad_x = grad if overwrite and grad.dtype == x.dtype else torch.empty_like(x)
     grad_jx = torch.empty_like(jx if wanted[0] else c)
-    grad_c = torch.empty_like(c) if apart else c.new_empty(0)
+    if into is not None:
+        grad_c = into.contiguous(memory_format=memory)
+    else:
+        grad_c = torch.empty_like(c) if apart else c.new_empty(0)
     rows, pixels = lying(x, n)
     samples = x.shape[0]
     if grad_energy is None:  # then it makes no difference where a sample ends
@@ -192,6 +220,7 @@ def launch_backward(
     with torch.cuda.device_of(x):  # Triton launches on the current one
         _update_backward_kernel[(programs,)](
             grad,
+            grad_narrow if grad_narrow is not None else grad,
             grad_energy if grad_energy is not None else gamma,
             x,
             jx,
@@ -210,6 +239,8 @@ def launch_backward(
             ENERGY=grad_energy is not None,
             SEPARATE=apart,
             SUMS=sums is not None,
+            TWICE=grad_narrow is not None,
+            TOTAL=add,
             **{**tiles.constants, "num_warps": block.warps},
         )
     return grad_x, grad_jx, grad_c, sums.sum(1) if sums is not None else x.new_empty(0, dtype=wide)
@@ -218,6 +249,7 @@ def launch_backward(
 @update_backward.register_fake
 def _(
     grad: Tensor,
+    grad_narrow: Tensor | None,
     grad_energy: Tensor | None,
     x: Tensor,
     jx: Tensor,

@@ -87,7 +87,8 @@ class AttentionCoupling(nn.Module):
         if isinstance(self.maps, _FreeMaps) and (matrices := self._matrices(x)) is not None:
             from akorn.kernels.attend import attend
 
-            return self.maps.gather(attend(self.maps.joined(x, placed), matrices, self.heads))
+            qkv, bias = self.maps.joined(x, placed)
+            return self.maps.gather(attend(qkv, matrices, self.heads, bias))
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, heads, tokens, D]
             for part in self.maps.project(x, placed)
@@ -129,9 +130,16 @@ class _FreeMaps(nn.Module):
         self.qkv = nn.Linear(channels, 3 * channels, bias=bias)
         self.output = nn.Linear(channels, channels, bias=False)
 
-    def joined(self, x: Tensor, placed: Tensor) -> Tensor:
-        """Queries, keys and values side by side: [B, tokens, 3C]."""
-        return self.qkv(x) if placed is x else torch.cat(self.project(x, placed), -1)
+    def joined(self, x: Tensor, placed: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Queries, keys and values side by side, [B, tokens, 3C], and their bias where its gradient is left to
+        `akorn.kernels.attend`.
+        """
+        if placed is not x:
+            return torch.cat(self.project(x, placed), -1), None
+        qkv = self.qkv
+        if qkv.bias is None or type(qkv) is not nn.Linear or kernels.hooked(qkv) or qkv._backward_hooks:
+            return qkv(x), None
+        return F.linear(x, qkv.weight, qkv.bias.detach()), qkv.bias
 
     def project(self, x: Tensor, placed: Tensor) -> tuple[Tensor, ...]:
         """Queries and keys of `placed`, values of `x`: [B, tokens, C] each."""

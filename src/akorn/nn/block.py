@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.nn.convolution import Conv2d
 from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer, whole_steps
 from akorn.nn.norm import GroupNorm
 
@@ -19,9 +21,9 @@ class KuramotoBlock(nn.Module):
         self.layer = layer
         self.readout = readout
 
-    def forward(self, x: Tensor, c: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        """{X, C} of the block before → {X, C} of this one."""
-        x = self.layer(x, c, steps)
+    def forward(self, x: Tensor, c: Tensor, steps: int, *, on_sphere: bool = False) -> tuple[Tensor, Tensor]:
+        """{X, C} of the block before → {X, C} of this one. on_sphere: promises that X is normalised already."""
+        x = self.layer(x, c, steps, on_sphere=on_sphere)
         return x, self.readout(x)
 
     def evolve(
@@ -49,7 +51,7 @@ class Transition(nn.Module):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
-        self.conv = nn.Conv2d(channels, out_channels, kernel_size, stride, padding=kernel_size // 2)
+        self.conv = Conv2d(channels, out_channels, kernel_size, stride)
 
     def forward(self, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """[B, C, H, W] both → [B, C′, H/stride, W/stride] both."""
@@ -105,5 +107,15 @@ class KuramotoStack(nn.Module):
                 c = self.norms[index - 1](c)
             if index and self.transitions is not None:
                 x, c = self.transitions[index - 1](x, c)
-            x, c = block(x, c, count)
+            x, c = block(x, c, count, on_sphere=index > 0 and self._hands_on(index - 1))
         return x, c
+
+    def _hands_on(self, index: int) -> bool:
+        """Whether the state behind a block is one that the next need not normalise."""
+        before, after = (cast(KuramotoBlock, self.blocks[i]).layer for i in (index, index + 1))
+        return (
+            self.transitions is None
+            and before.rule.on_sphere
+            and after.rule.on_sphere  # else the sphere may not be where it starts
+            and before.n == after.n
+        )

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.nn.convolution import conv2d
 from akorn.nn.norm import pointwise
 
 
@@ -180,6 +181,8 @@ class ConvCoupling(nn.Module):
         if x.ndim != self.dims + 2:
             wanted = "pictures [B, C, H, W]" if self.dims == 2 else "tokens [B, tokens, C]"
             raise ValueError(f"a {self.dims}-D convolution takes {wanted}, got shape {list(x.shape)}")
+        if self.dims == 2 and not self.periodic:
+            return conv2d(x, self.weight)
         margin = self.kernel_size // 2
         signal = x.transpose(1, 2) if self.dims == 1 else x
         if self.periodic:
@@ -187,7 +190,7 @@ class ConvCoupling(nn.Module):
             margin = 0
         if self.dims == 1:
             return F.conv1d(signal, self.weight, padding=margin).transpose(1, 2)
-        return F.conv2d(signal, self.weight, padding=margin)
+        return F.conv2d(signal, self.weight)
 
     def extra_repr(self) -> str:
         """What print() shows of the coupling."""

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from akorn import kernels
 from akorn import oscillators as osc
-from akorn.nn.norm import per_channel
-from akorn.nn.recompute import recomputed
+from akorn.nn.checks import can_be_looked_at, check_part
+from akorn.nn.norm import GroupNorm, per_channel
+from akorn.nn.recompute import Chain, Reversal, recomputed
 from akorn.nn.rules import Kuramoto, UpdateRule
+from akorn.nn.sphere import to_sphere
 
 EnergyFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(x, Jx, c) → [B]; `akorn.oscillators.energy` or `published_energy`."""
@@ -93,8 +95,8 @@ class KuramotoLayer(nn.Module):
     ) -> None:
         super().__init__()
         osc.check_grouping(channels, n)
-        _check_part("coupling", coupling, channels, n)
-        _check_part("omega", omega, channels, n)
+        check_part("coupling", coupling, channels, n)
+        check_part("omega", omega, channels, n)
         self.channels = channels
         self.n = n
         self.coupling = coupling
@@ -111,9 +113,9 @@ class KuramotoLayer(nn.Module):
         self._compiled: _Step | None = None
         self._use_compiled = False
 
-    def forward(self, x: Tensor, c: Stimulus, steps: int) -> Tensor:
-        """The state after `steps` updates; x need not be normalised."""
-        return self.evolve(x, c, steps).x
+    def forward(self, x: Tensor, c: Stimulus, steps: int, *, on_sphere: bool = False) -> Tensor:
+        """The state after `steps` updates; x need not be normalised. on_sphere: see `evolve`."""
+        return self.evolve(x, c, steps, on_sphere=on_sphere).x
 
     def evolve(
         self,
@@ -131,19 +133,19 @@ class KuramotoLayer(nn.Module):
         normalised already, which saves doing it again.
         """
         steps = self._check(x, c, steps)
-        dim = osc.channel_axis(x)
         if isinstance(c, Tensor) and x.ndim == c.ndim == 4 and kernels.usable(x):
             x, c = _in_one_order(x, c)
         if not on_sphere:
-            x = osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
+            x = self._start(x)
         drive = self._drive(c, x.ndim)
         energies: list[Tensor] = []
         states = [x]
         if self.recompute and torch.is_grad_enabled() and not trajectory:
             x, energies = self._recomputed(x, drive, steps, energy)
         else:
+            copy: Tensor | None = None
             for t in range(steps):
-                x, value = self._run_step(x, drive(t, x.shape), energy)
+                x, value, copy = self._run_step(x, drive(t, x.shape), energy, copy, t + 1 < steps)
                 if value is not None:
                     energies.append(value)
                 if trajectory:
@@ -171,27 +173,55 @@ class KuramotoLayer(nn.Module):
         """Switch between the step that `compile_step` made, if it was called, and the plain one."""
         self._use_compiled = use
 
-    def _run_step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
-        if self._use_compiled and self._compiled is not None:
-            return self._compiled(self, x, c, energy)
-        return self._step(x, c, energy)
+    def _start(self, x: Tensor) -> Tensor:
+        if type(self.rule).start is UpdateRule.start:
+            return to_sphere(x, self.n)
+        dim = osc.channel_axis(x)
+        return osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
+
+    def _run_step(
+        self,
+        x: Tensor,
+        c: Tensor,
+        energy: EnergyFunction | None,
+        copy: Tensor | None = None,
+        hand_on: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        if self._runs_compiled():
+            assert self._compiled is not None
+            return *self._compiled(self, x, c, energy), None
+        return self._advance(x, c, energy, copy, hand_on)
+
+    def _runs_compiled(self) -> bool:
+        return self._use_compiled and self._compiled is not None
 
     def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
         """The state after one update, and the energy of the state before it."""
+        return self._advance(x, c, energy)[:2]
+
+    def _advance(
+        self,
+        x: Tensor,
+        c: Tensor,
+        energy: EnergyFunction | None,
+        copy: Tensor | None = None,
+        hand_on: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """`_step` that takes over from the one before x as autocast would cast it, and hands x′ on likewise."""
         dim = osc.channel_axis(x)
-        jx = self.coupling(x)
+        jx = self.coupling(x if copy is None else copy)
         if jx.shape != x.shape:
             raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
         if kernels.usable(x):
             from akorn.kernels import step
 
             if step.why_not(self, x, jx, c) is None:
-                return step.fused_step(self, x, jx, c, energy)
+                return step.fused_step(self, x, jx, c, energy, hand_on)
         value = energy(x, jx, c) if energy is not None else None
         grouped = osc.group(x, self.n, dim)
         rotation = self.omega(grouped, dim) if self.omega is not None else None
         after = self.rule.step(grouped, osc.group(jx + c, self.n, dim), rotation, self.gamma, dim)
-        return osc.ungroup(after, dim).to(x.dtype), value  # whatever autocast made of the parts
+        return osc.ungroup(after, dim).to(x.dtype), value, None  # whatever autocast made of the parts
 
     def _recomputed(
         self, x: Tensor, drive: _Drive, steps: int, energy: EnergyFunction | None
@@ -200,10 +230,20 @@ class KuramotoLayer(nn.Module):
         if drive.values is None:
             raise ValueError("recompute=True needs c as an array: gradients cannot reach what a function c(t) uses")
 
-        def step(x: Tensor, c: Tensor, t: int) -> tuple[Tensor, Tensor | None]:
-            return self._run_step(x, c if drive.constant else c[t], energy)
+        def step(
+            x: Tensor, c: Tensor, t: int, copy: Tensor | None = None
+        ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+            return self._run_step(x, c if drive.constant else c[t], energy, copy, t + 1 < steps)
 
-        return recomputed(step, x, drive.values, steps, lambda: [p for p in self.parameters() if p.requires_grad])
+        def reverse(reversal: Reversal, x: Tensor, t: int) -> bool:
+            if not drive.constant or self._runs_compiled() or not kernels.usable(x):
+                return False
+            from akorn.kernels.step import reverse_step
+
+            return reverse_step(self, reversal, x, t, energy)
+
+        chain = Chain(step, reverse, lambda: [p for p in self.parameters() if p.requires_grad])
+        return recomputed(chain, x, drive.values, steps)
 
     def _drive(self, c: Stimulus, ndim: int) -> _Drive:
         """C as it acts on the oscillators: through the stimulus module, and with the bias."""
@@ -216,6 +256,8 @@ class KuramotoLayer(nn.Module):
         return _Drive(lambda t: each[t], each, False)
 
     def _prepare(self, c: Tensor) -> Tensor:
+        if self.bias is not None and type(self.stimulus) is GroupNorm:
+            return self.stimulus(c, self.bias)  # one pass for both
         if self.stimulus is not None:
             c = self.stimulus(c)
         return c if self.bias is None else c + per_channel(self.bias, c)
@@ -236,7 +278,7 @@ class KuramotoLayer(nn.Module):
                 f" {[steps, *x.shape]}; got {list(c.shape)}"
             )
         for name, values in (("x", x), ("c", c)):
-            if isinstance(values, Tensor) and _can_be_looked_at(values) and not values.isfinite().all():
+            if isinstance(values, Tensor) and can_be_looked_at(values) and not values.isfinite().all():
                 count = int((~values.isfinite()).sum())
                 raise ValueError(f"{name} of shape {list(values.shape)} has {count} NaN or infinite values")
         return steps
@@ -266,28 +308,9 @@ def whole_steps(steps: object) -> int:
     return count
 
 
-def _check_part(name: str, part: nn.Module | None, channels: int, n: int) -> None:
-    """A coupling or Ω that says for which channels, oscillators or N it was made must fit the layer."""
-    its_n, width = getattr(part, "n", n), getattr(part, "channels", channels)
-    count = getattr(part, "oscillators", None)
-    if its_n != n:
-        raise ValueError(f"{name} has n={its_n}, the layer n={n}")
-    if width != channels:
-        raise ValueError(f"{name} is for {width} channels, the layer has {channels}")
-    if count is not None and count != channels // n:
-        raise ValueError(f"{name} is for {count} oscillators, {channels} channels of n={n} are {channels // n}")
-
-
 def _in_one_order(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Both with channels last in memory if one has them so: fused steps would otherwise bring c to x every time."""
     last = [a.is_contiguous(memory_format=torch.channels_last) and not a.is_contiguous() for a in (x, c)]
     if last[0] == last[1]:
         return x, c
     return x.contiguous(memory_format=torch.channels_last), c.contiguous(memory_format=torch.channels_last)
-
-
-def _can_be_looked_at(x: Tensor) -> bool:
-    """Whether values may be read here: it waits for the device, which compiling and recording must not do."""
-    if torch.compiler.is_compiling() or x.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(x):
-        return False
-    return not (x.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -17,19 +17,21 @@ class GroupNorm(nn.GroupNorm):
     is one fused kernel, forward and backward, which reads tokens and channels-last pictures where they lie.
     """
 
-    def forward(self, c: Tensor) -> Tensor:
-        """[B, tokens, C] or [B, C, H, W] → the same shape."""
+    def forward(self, c: Tensor, shift: Tensor | None = None) -> Tensor:
+        """[B, tokens, C] or [B, C, H, W] → the same shape; shift: [C], added to the result on the way."""
         fused = kernels.usable(c)
         if fused:
             from akorn.kernels import norm
 
             if norm.why_not(c, self.weight, self.bias, self.num_groups) is None:
-                dtype = autocast_dtype(c)
-                return norm.group_norm(c, self.weight, self.bias, self.num_groups, self.eps, dtype)[0]
+                bias = self.bias if shift is None else self.bias + shift
+                return norm.group_norm(c, self.weight, bias, self.num_groups, self.eps, autocast_dtype(c))[0]
         if c.ndim != 3:
-            return super().forward(c)
-        out = super().forward(c.transpose(1, 2)).transpose(1, 2)
-        return out.contiguous() if fused else out  # fused steps would otherwise bring it in order every time
+            out = super().forward(c)
+        else:
+            out = super().forward(c.transpose(1, 2)).transpose(1, 2)
+            out = out.contiguous() if fused else out  # fused steps would otherwise bring it in order every time
+        return out if shift is None else out + per_channel(shift, out)
 
 
 class ChannelAffine(nn.Module):

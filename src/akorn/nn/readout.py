@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.nn.convolution import conv2d
 from akorn.nn.norm import autocast_dtype, per_channel, pointwise
 
 
@@ -17,7 +17,7 @@ class Readout(nn.Module):
     """C = g(m) with m_k = ‖z_k‖ + b_k and z_k = Σᵢ U_ki xᵢ + a_k ∈ R^N′ (Eq. 6, with biases).
 
     The norm does not change when all oscillators turn together, so m sees relative directions alone. On a CUDA device
-    with Triton norm and bias are one fused kernel, forward and backward, which keeps z alone (`akorn.kernels`).
+    with Triton norm and biases are one fused kernel, forward and backward, which keeps z alone (`akorn.kernels`).
 
     Args:
         channels: channels C of the state.
@@ -56,27 +56,29 @@ class Readout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C], [B, tokens, C] or [B, C, H, W] → g of the same with K channels."""
-        return self.g(self.measure(self._map(x), osc.channel_axis(x)))
+        return self.g(self.measure(x))
 
-    def measure(self, z: Tensor, dim: int) -> Tensor:
+    def measure(self, x: Tensor) -> Tensor:
         """‖z_k‖ + b_k over the N′ consecutive channels of each k."""
-        if kernels.usable(z) and kernels.usable(self.bias):
+        if all(kernels.usable(array) for array in (x, self.inner_bias, self.bias)):
             from akorn.kernels import readout
 
-            if readout.why_not(z, self.bias, self.n_out) is None:
+            if readout.why_not(x, self.inner_bias, self.bias, self.n_out) is None:
+                z = self._map(x)
                 dtype = torch.promote_types(autocast_dtype(z), self.bias.dtype)
-                return readout.group_lengths(z, self.bias, self.n_out, dtype)
+                return readout.group_lengths(z, self.inner_bias, self.bias, self.n_out, dtype)
+        z, dim = self._map(x, self.inner_bias), osc.channel_axis(x)
         m = torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim)
         return m + per_channel(self.bias, m)
 
-    def _map(self, x: Tensor) -> Tensor:
-        """Ux + a: K·N′ channels."""
+    def _map(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Ux, with a if it is given as the bias: K·N′ channels."""
         if self.kernel_size == 1:
-            return pointwise(x, self.weight[:, :, 0, 0], self.inner_bias)
+            return pointwise(x, self.weight[:, :, 0, 0], bias)
         if x.ndim != 4:
             raise ValueError(f"a readout with a {self.kernel_size}×{self.kernel_size} kernel takes pictures"
                              f" [B, C, H, W], got shape {list(x.shape)}")  # fmt: skip
-        return F.conv2d(x, self.weight, self.inner_bias, padding=self.kernel_size // 2)
+        return conv2d(x, self.weight, bias)
 
     def extra_repr(self) -> str:
         """What print() shows of the readout itself."""
@@ -96,6 +98,7 @@ class LinearReadout(Readout):
     ) -> None:
         super().__init__(channels, out_channels, n_out=1, g=g, kernel_size=kernel_size)
 
-    def measure(self, z: Tensor, dim: int) -> Tensor:
+    def measure(self, x: Tensor) -> Tensor:
         """z + b."""
+        z = self._map(x, self.inner_bias)
         return z + per_channel(self.bias, z)

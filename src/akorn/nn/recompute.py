@@ -1,41 +1,63 @@
 """Backward through many steps with a fixed number of stored states (Griewank and Walther's binomial schedule).
 
 A chain of T steps keeps all that every step needs for its backward pass. Here at most SNAPSHOTS states are kept, and
-the others are computed again when they are needed. With s snapshots and no step computed more than r times again, a
-chain of C(s + r, s) steps can be reversed: 6 snapshots reverse 28 steps with r = 2 and 924 with r = 6.
+that before the last step; the others are computed again when they are needed. With s snapshots and no step computed
+more than r times again, a chain of C(s + r, s) steps can be reversed: 8 snapshots reverse 9 steps with r = 1, 45 with
+r = 2 and 1,287 with r = 5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-SNAPSHOTS = 6
+from akorn.kernels.keep import keeping
 
-Step = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor | None]]
-"""(state, c, t) → the next state, and the energy before the step or None."""
+SNAPSHOTS = 8  # so that the chains of the paper's larger models, T = 8, are run twice and no step three times
+
+
+class Step(Protocol):
+    """One step of a chain, forward."""
+
+    def __call__(
+        self, x: Tensor, c: Tensor, t: int, copy: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The next state, the energy before the step or None, and what is handed on to the step that follows.
+
+        That is a copy of the state in another type, which a step without it makes by itself.
+        """
+        ...
 
 
 Parameters = Callable[[], Sequence[Tensor]]
 """The tensors, besides the state and c, that steps depend on, as they are now."""
 
+Reverse = Callable[["Reversal", Tensor, int], bool]
+"""(reversal, x, t): step t backward from the state x before it, in a way of its own; False where it has none."""
+
+
+class Chain(NamedTuple):
+    """Steps that can be repeated."""
+
+    step: Step
+    reverse: Reverse
+    parameters: Parameters
+
 
 def recomputed(
-    step: Step, x: Tensor, c: Tensor, steps: int, parameters: Parameters, snapshots: int = SNAPSHOTS
+    chain: Chain, x: Tensor, c: Tensor, steps: int, snapshots: int = SNAPSHOTS
 ) -> tuple[Tensor, list[Tensor]]:
     """`steps` steps from x, with the memory of a single step and `snapshots` states in the backward pass.
 
-    Gradients reach x, c and `parameters`. A step that depends on anything else that wants a gradient, or that draws
-    random numbers, is refused, since it could not be repeated.
+    Gradients reach x, c and the chain's parameters. A step that depends on anything else that wants a gradient, or
+    that draws random numbers, is refused, since it could not be repeated.
     """
-    x, energies = _Chain.apply(  # type: ignore[no-untyped-call]
-        step, steps, snapshots, parameters, x, c, *parameters()
-    )
+    x, energies = _Chain.apply(chain, steps, snapshots, x, c, *chain.parameters())  # type: ignore[no-untyped-call]
     return x, list(energies.unbind(0))
 
 
@@ -44,29 +66,23 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        step: Step,
-        steps: int,
-        snapshots: int,
-        parameters: Parameters,
-        x: Tensor,
-        c: Tensor,
-        *values: Tensor,
+        ctx: Any, chain: Chain, steps: int, snapshots: int, x: Tensor, c: Tensor, *values: Tensor
     ) -> tuple[Tensor, Tensor]:
         plan = _plan(0, steps, snapshots)
         kept = {start for start, _, _ in plan}
         states, energies = [], []
+        copy: Tensor | None = None
         before = _random_state(x.device)
         for t in range(steps):
             if t in kept:
                 states.append(x)
-            x, energy = step(x, c, t)
+            x, energy, copy = chain.step(x, c, t, copy)
             if energy is not None:
                 energies.append(energy)
         after = _random_state(x.device)
         if before is not None and after is not None and not torch.equal(before, after):
             raise ValueError("recompute=True cannot repeat steps that draw random numbers, such as a dropout's")
-        ctx.step, ctx.plan, ctx.parameters = step, plan, parameters
+        ctx.chain, ctx.plan = chain, plan
         kind = x.device.type
         ctx.autocast = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
         ctx.save_for_backward(c, *states)
@@ -78,16 +94,17 @@ class _Chain(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_energies: Tensor) -> tuple[Tensor | None, ...]:
         c, *states = ctx.saved_tensors
-        now = ctx.parameters()
+        now = ctx.chain.parameters()
         if [id(value) for value in now] != [id(value) for value in ctx.values]:
             raise RuntimeError("recompute=True needs in the backward pass the very parameters of the forward pass")
         if [value._version for value in now] != ctx.versions:
             raise RuntimeError("a parameter was changed in place between the forward pass and its recomputation")
         kind, dtype, enabled = ctx.autocast
         with torch.autocast(kind, dtype, enabled):
-            reversal = _Reversal(ctx.step, c, ctx.values, grad, grad_energies)
+            reversal = Reversal(ctx.chain, c, ctx.values, grad, grad_energies, for_x=ctx.needs_input_grad[3])
             reversal.run(ctx.plan, states)
-        return None, None, None, None, reversal.grad, *reversal.totals
+        for_x = reversal.whole_grad() if reversal.for_x else None
+        return None, None, None, for_x, *(reversal.totals.get(id(source)) for source in reversal.sources)
 
 
 def _random_state(device: torch.device) -> Tensor | None:
@@ -117,60 +134,110 @@ def _check_sources(outputs: Sequence[Tensor], known: Sequence[Tensor]) -> None:
         waiting += [following for following, _ in node.next_functions if following is not None]
 
 
-class _Reversal:
-    """The backward pass of a chain: `grad` is that of the state in front of the steps not yet reversed."""
+class Reversal:
+    """The backward pass of a chain: `grad` is that of the state in front of the steps not yet reversed.
 
-    def __init__(self, step: Step, c: Tensor, parameters: Sequence[Tensor], grad: Tensor, grad_energies: Tensor):
-        self.step = step
+    What is still to be added to it, from a coupling and perhaps of another type, is `coupled`; `ours` says whether
+    `grad` may be overwritten. `totals` are the gradients so far of what all steps share, by the id of their tensor.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        c: Tensor,
+        parameters: Sequence[Tensor],
+        grad: Tensor,
+        grad_energies: Tensor,
+        *,
+        for_x: bool = True,
+    ) -> None:
+        self.chain = chain
         self.c = c.detach().requires_grad_(c.requires_grad)
         self.sources = [self.c, *parameters]
-        self.totals: list[Tensor | None] = [None] * len(self.sources)
+        self.for_x = for_x  # whether the first state's gradient is wanted
         self.grad = grad
+        self.coupled: Tensor | None = None
+        self.ours = False
         self.grad_energies = grad_energies
-        self.checked = False
+        self.totals: dict[int, Tensor] = {}
+        self._sums: set[int] = set()  # which of them are sums of our own
+        self._own_way = True  # until the chain's `reverse` has none
+        self._checked = False
 
     def run(self, plan: list[tuple[int, int, int]], states: list[Tensor]) -> None:
         """Reverse the segments of a plan, last to first, from the state at the start of each."""
         for start, stop, free in reversed(plan):
             x = states.pop()
             if stop - start == 1:
-                self.one(x, start)
+                self._own_way = self._own_way and self.chain.reverse(self, x, start)
+                if not self._own_way:
+                    self.one(x, start)
                 continue
             parts = _plan(start, stop, free)
             inner = [x]
             with torch.no_grad():
+                copy: Tensor | None = None
                 for begin, end, _ in parts[:-1]:
                     for t in range(begin, end):
-                        x, _ = self.step(x, self.c, t)
+                        x, _, copy = self.chain.step(x, self.c, t, copy)
                     inner.append(x)
             self.run(parts, inner)
 
     def one(self, x: Tensor, t: int) -> None:
-        """Reverse one step, adding up the gradients of what all steps share."""
-        with torch.enable_grad():
-            x = x.detach().requires_grad_()
-            outputs, gradients = [], []
-            after, energy = self.step(x, self.c, t)
-            outputs.append(after)
-            gradients.append(self.grad)
-            if energy is not None:
-                outputs.append(energy)
-                gradients.append(self.grad_energies[t])
-            if not self.checked:
-                _check_sources(outputs, [x, *self.sources])
-                self.checked = True
-            wanted = [i for i, source in enumerate(self.sources) if source.requires_grad]
-            grads = torch.autograd.grad(
-                outputs,
-                [x, *(self.sources[i] for i in wanted)],
-                gradients,
-                allow_unused=True,
-                materialize_grads=False,
-            )
-        self.grad = grads[0] if grads[0] is not None else torch.zeros_like(x)
-        for i, grad in zip(wanted, grads[1:], strict=True):
-            total = self.totals[i]
-            self.totals[i] = grad if total is None else total if grad is None else total + grad
+        """Reverse one step through the graph of all that it does."""
+        x = x.detach().requires_grad_(self.wanted(t))
+        with torch.enable_grad(), keeping():
+            after, energy, _ = self.chain.step(x.view_as(x), self.c, t)  # of a view autocast keeps no copy
+        outputs, gradients = [after], [self.whole_grad()]
+        if energy is not None:
+            outputs.append(energy)
+            gradients.append(self.grad_energies[t])
+        self.check(outputs, x)
+        grad = self.through(outputs, x, gradients)
+        self.grad = grad if grad is not None else torch.zeros_like(x)
+        self.ours = False  # an array that others may hold too
+
+    def wanted(self, t: int) -> bool:
+        """Whether the gradient of the state before step t is wanted."""
+        return t > 0 or self.for_x
+
+    def whole_grad(self) -> Tensor:
+        """`grad` with what is to be added to it."""
+        if self.coupled is not None:
+            self.grad = self.grad.add_(self.coupled) if self.ours else self.grad + self.coupled
+            self.coupled, self.ours = None, True
+        return self.grad
+
+    def check(self, outputs: Sequence[Tensor], x: Tensor) -> None:
+        """Raise, at the first step, if the graph of a step ends in a tensor that no gradient is collected for."""
+        if not self._checked:
+            _check_sources(outputs, [x, *self.sources])
+            self._checked = True
+
+    def through(self, outputs: Sequence[Tensor], x: Tensor, gradients: Sequence[Tensor]) -> Tensor | None:
+        """The gradient of x; those of what all steps share are added up."""
+        inputs = [source for source in (x, *self.sources) if source.requires_grad]
+        graph = [(output, grad) for output, grad in zip(outputs, gradients, strict=True) if output.requires_grad]
+        if not graph:
+            return None
+        grads = torch.autograd.grad([o for o, _ in graph], inputs, [g for _, g in graph], allow_unused=True)
+        first = int(x.requires_grad)
+        self.collect(inputs[first:], grads[first:])
+        return grads[0] if first else None
+
+    def collect(self, sources: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
+        """Add up gradients of what all steps share."""
+        more = {id(source): grad for source, grad in zip(sources, grads, strict=True) if grad is not None}
+        known = [key for key in more if key in self.totals]
+        if known:
+            totals, added = [self.totals[key] for key in known], [more.pop(key) for key in known]
+            # A first gradient may be an array that others hold too; the sum of two is ours to add to.
+            if self._sums.issuperset(known):
+                torch._foreach_add_(totals, added)
+            else:
+                more.update(zip(known, torch._foreach_add(totals, added), strict=True))
+                self._sums.update(known)
+        self.totals.update(more)
 
 
 def _plan(start: int, stop: int, free: int) -> list[tuple[int, int, int]]:

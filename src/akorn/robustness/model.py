@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from akorn import nn as akn
 from akorn import oscillators as osc
+from akorn.nn.convolution import Conv2d
 from akorn.robustness.baselines import ItrConvNet, ResNetNet, ViTNet
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, check
 from akorn.robustness.net import CifarNet
@@ -30,7 +31,7 @@ class AkornNet(CifarNet):
         config = config if config is not None else AkornConfig()
         check(config)
         super().__init__(config, config.channels[-1])
-        self.stem = nn.Conv2d(3, config.channels[0], 3, padding=1)
+        self.stem = Conv2d(3, config.channels[0], 3)
         self.start = _start(config)
         self.body = _body(config)
         self._steps = config.steps
@@ -141,7 +142,7 @@ class _NormReluConv(nn.Sequential):
     """BatchNorm, ReLU, 3×3 convolution."""
 
     def __init__(self, channels: int) -> None:
-        super().__init__(nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, channels, 3, padding=1))
+        super().__init__(nn.BatchNorm2d(channels), nn.ReLU(), Conv2d(channels, channels, 3))
 
 
 class _Residual(nn.Module):
@@ -172,7 +173,7 @@ def _body(config: AkornConfig) -> nn.Module:
     if config.wiring == "two-streams":
         blocks = [akn.KuramotoBlock(layer, _readout(config, layer.channels)) for layer in layers]
         return akn.KuramotoStack(blocks, transitions=[akn.Transition(a, b) for a, b in pairs])
-    down = [nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairs]
+    down = [Conv2d(a, b, 3, 2) for a, b in pairs]
     if config.wiring == "without-c":
         blocks = [akn.KuramotoBlock(layer, _readout(config, layer.channels)) for layer in layers]
         return OneStream(blocks, down)

@@ -1,0 +1,352 @@
+"""The convolution for training against torch's in float64: both input gradients, biases, and where layers take it."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from akorn import kernels
+from akorn import nn as akn
+from akorn.nn.convolution import Conv2d
+
+F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
+NCHW, LAST = torch.contiguous_format, torch.channels_last
+TOLERANCE = {F32: 3e-6, BF16: 1e-2}
+
+# batch, channels, out channels, height, width, kernel, stride
+SIZES = [
+    (2, 4, 6, 5, 7, 3, 1),
+    (2, 6, 4, 5, 7, 3, 2),
+    (1, 40, 3, 6, 4, 5, 1),
+    (3, 3, 37, 4, 4, 1, 1),
+    (2, 1, 5, 9, 8, 9, 1),
+    (2, 5, 1, 1, 1, 3, 1),
+]
+
+
+def draw(size, device, dtype, memory=LAST, seed=0):
+    """x, weight and bias."""
+    batch, channels, out, height, width, kernel, _ = size
+    generator = torch.Generator().manual_seed(seed)
+    shapes = ((batch, channels, height, width), (out, channels, kernel, kernel), (out,))
+    arrays = [torch.randn(shape, generator=generator, dtype=F64).to(device, dtype) for shape in shapes]
+    arrays = [a.contiguous(memory_format=memory) if a.ndim == 4 else a for a in arrays]
+    return [a.requires_grad_() for a in arrays]
+
+
+def results(arrays, stride, function):
+    """y, and the gradients of all arrays for the same gradient of y."""
+    y = function(*arrays, stride)
+    weights = torch.linspace(-1, 2, y.numel(), dtype=F64, device=y.device).reshape(y.shape).sin().to(y.dtype)
+    return [y.detach(), *torch.autograd.grad(y, [a for a in arrays if a is not None], weights)]
+
+
+def plain(x, weight, bias, stride):
+    return F.conv2d(x, weight, bias, stride, weight.shape[-1] // 2)
+
+
+def close(found, expected, dtype):
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert not result.isnan().any()
+        scale = max(1.0, float(wanted.abs().max()))
+        torch.testing.assert_close(result.double(), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale)
+
+
+@pytest.fixture(autouse=True)
+def _whole_float32(monkeypatch):
+    """A GPU would otherwise round float32 to TF32 here."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """Sets the way to the input gradient, and returns the list of ways taken."""
+    from akorn.kernels import convolution
+
+    def force(way):
+        taken = []
+        monkeypatch.setattr(convolution, "best", lambda key, ways, launch: taken.append(way) or way)
+        return taken
+
+    return force
+
+
+@pytest.mark.parametrize("way", ["library", "mirrored"])
+@pytest.mark.parametrize("dtype", [F32, BF16])
+@pytest.mark.parametrize("size", SIZES)
+def test_both_ways_are_torchs(device, choose, size, dtype, way):
+    from akorn.kernels.convolution import conv2d
+
+    taken, arrays = choose(way), draw(size, device, dtype)
+    found = results(arrays, size[-1], conv2d)
+    assert taken == ([way] if size[-1] == 1 else [])  # a strided gradient is the library's
+    assert [f.dtype for f in found] == [dtype] * 4
+    close(found, results([a.detach().double().requires_grad_() for a in arrays], size[-1], plain), dtype)
+    assert all(f.is_contiguous(memory_format=LAST) for f in found[:2])
+
+
+@pytest.mark.parametrize("memory", [NCHW, LAST])
+def test_orders_that_differ_and_no_bias(device, choose, memory):
+    from akorn.kernels.convolution import conv2d
+
+    choose("mirrored")
+    x, weight, _ = draw(SIZES[0], device, F32, memory)
+    other = LAST if memory is NCHW else NCHW
+    weight = weight.detach().contiguous(memory_format=other).requires_grad_()
+    found = results([x, weight, None], 1, conv2d)
+    wide = [a.detach().double().requires_grad_() for a in (x, weight)]
+    close(found, results([*wide, None], 1, plain), F32)
+
+
+def test_a_wide_bias(device):
+    """As autocast has it: the bias is added, and its gradient summed, in float32."""
+    from akorn.kernels.convolution import conv2d
+
+    x, weight, bias = draw(SIZES[0], device, BF16)
+    bias = torch.randn(6, device=device, requires_grad=True)
+    found = results([x, weight, bias], 1, conv2d)
+    assert [f.dtype for f in found] == [BF16, BF16, BF16, F32]
+    wide = results([a.detach().double().requires_grad_() for a in (x, weight, bias)], 1, plain)
+    close(found[:3], wide[:3], BF16)
+    gradient = torch.linspace(-1, 2, found[0].numel(), dtype=F64, device=device).reshape(found[0].shape).sin()
+    close(found[3:], [gradient.to(BF16).double().sum((0, 2, 3))], F32)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (3, 130, 40, 41), (2, 64, 33, 9), (1, 1, 1, 1)])
+@pytest.mark.parametrize("parts", [1, 3, 256])
+def test_sums_of_channels(device, monkeypatch, shape, parts):
+    from akorn.kernels import convolution
+
+    monkeypatch.setattr(convolution, "_PARTS", parts)
+    values = torch.randn(shape, device=device).contiguous(memory_format=LAST)
+    close([convolution.channel_sums(values)], [values.double().sum((0, 2, 3))], F32)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 3, 3), (33, 70, 5, 5), (64, 32, 1, 1)])
+def test_mirroring(device, shape):
+    from akorn.kernels.convolution import mirror
+
+    weight = torch.randn(shape, device=device).contiguous(memory_format=LAST)
+    mirrored = mirror(weight)
+    assert mirrored.is_contiguous(memory_format=LAST)
+    assert torch.equal(mirrored, weight.flip(2, 3).transpose(0, 1))
+    assert torch.equal(mirror(mirrored), weight)
+
+
+def test_second_derivatives(device, choose):
+    """Of every pair of arrays, through either gradient."""
+    from akorn.kernels.convolution import conv2d
+
+    def twice(arrays, function):
+        y = function(*arrays, 1)
+        first = torch.autograd.grad(y.pow(3).sum(), arrays, create_graph=True)
+        return torch.autograd.grad(sum(g.sin().sum() for g in first), arrays)
+
+    for way in ("library", "mirrored"):
+        choose(way)
+        arrays = [(0.3 * a.detach()).requires_grad_() for a in draw((2, 3, 4, 4, 5, 3, 1), device, F32)]
+        wide = [a.detach().double().requires_grad_() for a in arrays]
+        for result, wanted in zip(twice(arrays, conv2d), twice(wide, plain), strict=True):
+            torch.testing.assert_close(result.double(), wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_are_registered_properly(device, stride):
+    from akorn.kernels.convolution import channel_sums, conv2d, input_gradient
+
+    x, weight, bias = draw(SIZES[0], device, F32)
+    torch.library.opcheck(conv2d, (x, weight, bias, stride))
+    torch.library.opcheck(conv2d, (x.detach(), weight, None, stride))
+    grad = torch.ones_like(conv2d(x, weight, bias, 1)).detach().requires_grad_()
+    torch.library.opcheck(input_gradient, (grad, weight))
+    torch.library.opcheck(channel_sums, (grad,))
+
+
+def test_where_convolutions_are_torchs_own(device):
+    from akorn.kernels.convolution import why_not
+
+    x, weight, bias = draw(SIZES[0], device, F32)
+    assert why_not(x, weight, bias) is None
+    assert why_not(x, weight.contiguous(), None) is None
+    assert "channels first" in why_not(x.contiguous(), weight.contiguous(), bias)
+    assert "float64" in why_not(x.double(), weight.double(), bias)
+    assert "3×2" in why_not(x, weight[..., :2], bias)
+    assert "2×2" in why_not(x, weight[..., :2, :2], bias)
+    assert "[4, 5, 7]" in why_not(x[0], weight, bias)
+    assert "[2, 3, 5, 7]" in why_not(x[:, :3], weight, bias)
+    assert "no pictures" in why_not(x[:0], weight, bias)
+
+
+@pytest.fixture
+def calls(device, monkeypatch):
+    """Layers take the op here, in the interpreter too; a list that grows with each call of it."""
+    from akorn.kernels import convolution
+
+    monkeypatch.setattr(kernels, "_interpreted", True)
+    count = []
+    fused = convolution.conv2d
+    monkeypatch.setattr(convolution, "conv2d", lambda *a: count.append((a[0].dtype, a[1].dtype)) or fused(*a))
+    return count
+
+
+LAYERS = {
+    "coupling": lambda: akn.ConvCoupling(6, 5),
+    "symmetric": lambda: akn.ConvCoupling(6, 3, symmetric=True),
+    "readout": lambda: akn.Readout(6, 5, n_out=2, kernel_size=3),
+    "linear readout": lambda: akn.LinearReadout(6, 5, kernel_size=3),
+    "module": lambda: Conv2d(6, 5, 3, 2),
+}
+
+
+def run(layer, x, compiled=False):
+    layer, x = copy.deepcopy(layer), x.detach().clone().requires_grad_()
+    function = torch.compile(layer, backend="aot_eager", fullgraph=True) if compiled else layer
+    y = function(x)
+    y.float().pow(3).sum().backward()
+    return [y.detach(), x.grad, *(p.grad for p in layer.parameters())]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layers_take_it_by_themselves(device, calls, choose, monkeypatch, kind, autocast, compiled):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    choose("mirrored")
+    layer = LAYERS[kind]().to(device).to(memory_format=LAST)
+    x = torch.randn(2, 6, 4, 7, device=device).contiguous(memory_format=LAST)
+    with torch.autocast(device.type, BF16, enabled=autocast):
+        found = run(layer, x, compiled)
+        assert calls == [(BF16, BF16) if autocast else (F32, F32)] or compiled
+        monkeypatch.setattr(kernels, "_enabled", False)
+        before = len(calls)
+        expected = run(layer, x)
+    assert len(calls) == before
+    assert [f.dtype for f in found] == [e.dtype for e in expected]
+    assert [f.stride() for f in found[2:]] == [e.stride() for e in expected[2:]]
+    for result, wanted in zip(found, expected, strict=True):
+        scale = float(wanted.abs().max())
+        torch.testing.assert_close(result, wanted, rtol=0, atol=(0.03 if autocast else 1e-5) * scale)
+
+
+def test_layers_that_take_torchs_own(device, calls, monkeypatch):
+    x = torch.randn(1, 6, 4, 7, device=device)
+    last = x.contiguous(memory_format=LAST)
+    coupling = akn.ConvCoupling(6, 3).to(device)
+    with torch.no_grad():
+        coupling(last)
+    coupling(x)
+    akn.ConvCoupling(6, 3, periodic=True).to(device)(last)
+    copy.deepcopy(coupling).double()(last.double())
+    torch.func.grad(lambda x: coupling(x).square().sum())(last)
+    assert not calls
+    coupling(last)
+    assert len(calls) == 1
+    coupling.to(memory_format=LAST)(x)
+    assert len(calls) == 2
+    monkeypatch.setattr(kernels, "_enabled", False)
+    coupling(last)
+    assert len(calls) == 2
+
+
+def test_types_that_do_not_fit_are_torchs_affair(device, calls):
+    x = torch.randn(1, 6, 4, 7, device=device).contiguous(memory_format=LAST)
+    with pytest.raises(RuntimeError, match="type"):
+        akn.ConvCoupling(6, 3).to(device, BF16)(x)
+
+
+def test_kernels_of_even_size():
+    with pytest.raises(ValueError, match="odd size, got 4"):
+        Conv2d(3, 3, 4)
+
+
+def test_the_module_is_torchs():
+    torch.manual_seed(0)
+    ours = Conv2d(3, 5, 3, 2)
+    torch.manual_seed(0)
+    theirs = torch.nn.Conv2d(3, 5, 3, 2, padding=1)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    x = torch.randn(2, 3, 7, 8)
+    assert torch.equal(ours(x), theirs(x))
+
+
+def test_the_choice_is_timed_once_a_shape(device, monkeypatch):
+    from akorn.kernels import convolution, tune
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(tune, "_CHOSEN", {})
+    monkeypatch.setenv("AKORN_CACHE", "")
+    timed = []
+
+    def time(launch, count):
+        launch()
+        timed.append(count)
+        return 1.0 / len(timed)  # the later the faster
+
+    monkeypatch.setattr(tune, "time_launches", time)
+    grad, weight, _ = draw(SIZES[0], device, F32)
+    weight = weight.detach().transpose(0, 1).contiguous(memory_format=LAST)
+    taken = []
+    for way, function in list(convolution.WAYS.items()):
+        monkeypatch.setitem(convolution.WAYS, way, lambda *a, w=way, f=function: taken.append(w) or f(*a))
+    for _ in range(2):
+        convolution.input_gradient(grad.detach(), weight)
+    assert taken == ["library", "mirrored", "mirrored", "mirrored"]
+    assert len(timed) == 2
+    convolution.input_gradient(grad.detach()[:1], weight)
+    assert len(timed) == 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F32, BF16])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (32, 64, 64, 32, 32, 9, 1),
+        (32, 128, 128, 16, 16, 7, 1),
+        (32, 256, 256, 8, 8, 5, 1),
+        (32, 64, 128, 32, 32, 3, 1),
+        (32, 64, 128, 32, 32, 3, 2),
+        (32, 3, 64, 32, 32, 3, 1),
+    ],
+)
+def test_the_sizes_of_the_paper_convolution(device, choose, size, dtype):
+    from akorn.kernels.convolution import conv2d
+
+    arrays = draw(size, device, dtype)
+    expected = results([a.detach().double().requires_grad_() for a in arrays], size[-1], plain)
+    for way in ("library", "mirrored"):
+        choose(way)
+        found = results(arrays, size[-1], conv2d)
+        for result, wanted in zip(found, expected, strict=True):
+            error = (result.double() - wanted).norm() / wanted.norm()
+            assert error < {F32: 1e-5, BF16: 5e-3}[dtype]
+
+
+@pytest.mark.gpu
+def test_recorded_graphs_take_what_was_timed_before(device):
+    """Nothing is timed while a graph is recorded, and the replayed gradients are the eager ones."""
+    torch.manual_seed(0)
+    coupling = akn.ConvCoupling(64, 5).to(device).to(memory_format=LAST)
+    x = torch.randn(8, 64, 16, 16, device=device).contiguous(memory_format=LAST).requires_grad_()
+
+    def step():
+        with torch.autocast("cuda", BF16):
+            y = coupling(coupling(x))
+        return torch.autograd.grad(y.float().square().sum(), [x, coupling.free_weight])
+
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            eager = step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = step()
+    graph.replay()
+    for a, b in zip(recorded, eager, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2 * float(b.abs().max()))
