@@ -98,6 +98,7 @@ class Runner:
         self.piece, self.device, self.precision = piece, device, precision
         self.first = next(iter(piece.forms.values()))
         self.layers = [module for module in piece.net.modules() if isinstance(module, KuramotoLayer)]
+        self.start = copy.deepcopy(piece.net.state_dict())
         if any(form.compiled for form in piece.forms.values()):
             for layer in self.layers:
                 layer.compile_step(dynamic=False)  # errors are taken at another size, which must not matter here
@@ -135,7 +136,11 @@ class Runner:
         return graph.replay
 
     def error(self, form: Form) -> float:
-        """How far from float64: of the gradients in training, relative in norm; else the largest, relative."""
+        """How far from float64: of the gradients in training, relative in norm; else the largest, relative.
+
+        The net is taken back to its start, so that errors of different forms can be compared.
+        """
+        self.piece.net.load_state_dict(self.start)
         piece, training = self.piece, self.piece.mode == "training"
         few, steps = self._few(), min(self.piece.steps, _SHORT)
         exact = copy.deepcopy(piece.net).double()

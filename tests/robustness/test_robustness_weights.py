@@ -1,0 +1,38 @@
+"""The classifier that ships: small, with a card, and right about most pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from akorn.models import WEIGHTS, create_model, training_of
+from akorn.robustness.recipes import SHIPPED
+
+SHEETS = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_classifier_that_ships(name: str) -> None:
+    assert (WEIGHTS / name / "model.safetensors").stat().st_size < 16_000_000
+    card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
+    for word in ("recipe", "seed", "data", "accuracy"):
+        assert word in card
+    assert (training_of(name) or {})["recipe"] == SHIPPED[name]
+
+
+@pytest.mark.skipif(not SHEETS.is_dir(), reason=f"the real CIFAR-10 is not there: {SHEETS}")
+def test_real_pictures() -> None:
+    """The first 120 test pictures: three rows of 40 on the first sheet."""
+    with Image.open(SHEETS / "test-00.webp") as sheet:
+        pixels = np.asarray(sheet.convert("RGB").crop((0, 0, 1280, 96))).reshape(3, 32, 40, 32, 3)
+    images = torch.from_numpy(pixels.transpose(0, 2, 4, 1, 3).reshape(120, 3, 32, 32) / np.float32(255))
+    labels = torch.from_numpy(np.load(SHEETS / "labels.npz")["test"][:120].astype(np.int64))
+    model = create_model("cifar10-conv", pretrained=True)
+    with torch.no_grad():
+        logits = model(images, torch.Generator().manual_seed(0))
+    assert (logits.argmax(1) == labels).float().mean() >= 0.62
+    assert torch.nn.functional.cross_entropy(logits, labels) < 1.2
