@@ -1,11 +1,14 @@
 """AugMix mixes as defined, repeats with its generator, and its operations are Pillow's."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from akorn import kernels
 from akorn.robustness import augmix as module
 from akorn.robustness.augmix import OPERATIONS, augmix
 
@@ -166,6 +169,31 @@ def test_other_arrays_are_refused() -> None:
     for images in (pictures()[0], pictures().long(), pictures()[:, :2]):
         with pytest.raises(ValueError, match="pictures are"):
             augmix(images)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize(("shape", "options"), [((16, 3, 32, 32), {}), ((5, 1, 16, 32), {"width": 2, "depth": 4})])
+def test_the_kernel_makes_the_plain_forms_pictures(shape, options, monkeypatch: pytest.MonkeyPatch) -> None:
+    from akorn.robustness import augmix_kernel
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # there in Triton's interpreter
+    images = pictures(shape[0], *shape[2:])[:, : shape[1]] / 255
+    draws = module._draw(images, options.get("width", 3), options.get("depth", 3), torch.Generator().manual_seed(4))
+    for severity in (3.0, 10.0):
+        wanted = module._mix(images, draws, severity)
+        there = module.Draws(*(part.to(device) for part in draws))
+        found = augmix_kernel.fused_augmix(images.to(device), there, severity).cpu()
+        off = (found - wanted).abs() > 1e-5  # a rounding may put a moved pixel on the other side of a grey level
+        assert off.float().mean() < (0.01 if device == "cuda" else 1e-4)
+
+    called: list[Tensor] = []
+    monkeypatch.setattr(kernels, "_interpreted", True)
+    monkeypatch.setattr(augmix_kernel, "fused_augmix", lambda x, *_: called.append(x) or x)
+    augmix(images.to(device), **options)
+    assert len(called) == 1
+    augmix(pictures(2, 24, 40).to(device))  # not a power of two
+    augmix(images[:, :, :8, :8].to(device))  # too small
+    assert len(called) == 1
 
 
 @pytest.mark.gpu

@@ -9,9 +9,17 @@ import torch
 from robustness_toy import TINY, Templates, template_pictures
 
 from akorn.errors import AkornError
-from akorn.robustness.attacks import FGSM, PGD, loss_gradient, per_picture
+from akorn.robustness.attacks import FGSM, PGD, loss_gradient, mean_loss, per_picture
 from akorn.robustness.autoattack import autoattack
-from akorn.robustness.evaluate import EvalSettings, as_float, attacked_score, fixed_start, noisy_score, score
+from akorn.robustness.evaluate import (
+    EvalSettings,
+    as_float,
+    attacked_score,
+    channels_last,
+    fixed_start,
+    noisy_score,
+    score,
+)
 from akorn.robustness.model import build
 from akorn.robustness.noise import random_noise
 
@@ -67,6 +75,45 @@ def test_gradients_are_averaged_over_starts() -> None:
     plain.register_forward_hook(lambda *_: calls.append(1))
     loss_gradient(plain, x, labels, 64, generator())
     assert len(calls) == 1  # a function has one gradient
+
+
+@pytest.mark.parametrize(("at_once", "sizes"), [(None, [8] * 5), (8, [8] * 5), (23, [16, 16, 8]), (1000, [40])])
+def test_starts_that_run_at_once_are_those_one_by_one(at_once: int | None, sizes: list[int]) -> None:
+    images, labels = template_pictures(8)
+    noisy, x = Templates(blur=0.5), as_float(images)
+    wanted, losses = loss_gradient(noisy, x, labels, 5, generator())
+    seen: list[int] = []
+    noisy.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    found, mean = loss_gradient(noisy, x, labels, 5, generator(), at_once=at_once)
+    assert seen == sizes
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(mean, losses)
+    torch.testing.assert_close(mean_loss(noisy, x, labels, 5, generator(), at_once=at_once), losses)
+    assert seen == 2 * sizes
+
+
+def test_an_attack_runs_as_many_pictures_at_once_as_the_settings_say() -> None:
+    images, labels = template_pictures(8)
+    noisy = Templates(blur=0.5)
+    seen: list[int] = []
+    noisy.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    attacked_score(noisy, images, labels, PGD(EPSILON, 2, 6), EvalSettings(batch_size=25))
+    assert seen == [24, 24] * 3 + [8]  # two steps and the last loss, and the score
+    seen.clear()
+    attacked_score(noisy, images, labels, FGSM(EPSILON, 6), EvalSettings(batch_size=5))
+    assert seen == [5] * 7 + [3] * 7
+
+
+def test_kernels_are_channels_last_for_a_while_only() -> None:
+    model = build(TINY).eval()
+    before = {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()}
+    x = torch.rand(2, 3, 32, 32, generator=generator())
+    wanted = model(x, start_seed=1)
+    with channels_last(model):
+        assert all(p.is_contiguous(memory_format=torch.channels_last) for p in model.parameters() if p.ndim == 4)
+        assert {p.data_ptr() for p in model.parameters()} != {place for place, _ in before.values()}
+        torch.testing.assert_close(model(x, start_seed=1), wanted)
+    assert {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()} == before
 
 
 def test_an_attacked_model_is_as_it_was() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from akorn.augment.pictures import as_float, sometimes, uniform
 
-_TRIES = 10  # as many as torchvision's: then the largest crop in the middle is taken
+TRIES = 10  # as many as torchvision's: then the largest crop in the middle is taken
 
 Size = tuple[int, int]
 
@@ -51,16 +51,15 @@ def random_boxes(
     As torchvision draws them: the first of ten tries that fits into the picture, else the largest crop in the middle
     whose ratio is allowed.
     """
-    if not 0 < scale[0] <= scale[1] <= 1 or not 0 < ratio[0] <= ratio[1]:
-        raise ValueError(f"scale must be in (0, 1] and ratio above 0, the lower first; got {scale} and {ratio}")
+    check_ranges(scale, ratio)
     height, width = images.shape[2:]
-    area = height * width * uniform(images, generator, _TRIES, low=scale[0], high=scale[1])
-    shape = uniform(images, generator, _TRIES, low=math.log(ratio[0]), high=math.log(ratio[1])).exp()
+    area = height * width * uniform(images, generator, TRIES, low=scale[0], high=scale[1])
+    shape = uniform(images, generator, TRIES, low=math.log(ratio[0]), high=math.log(ratio[1])).exp()
     wide, high = (area * shape).sqrt().round(), (area / shape).sqrt().round()  # [B, tries]
     fits = (wide >= 1) & (wide <= width) & (high >= 1) & (high <= height)
     first = fits.to(torch.uint8).argmax(1, keepdim=True)  # the first that fits; 0 where none does
     none = ~fits.any(1, keepdim=True)
-    all_high, all_wide = _largest(height, width, ratio)
+    all_high, all_wide = largest(height, width, ratio)
     high = torch.where(none, all_high, high.gather(1, first))
     wide = torch.where(none, all_wide, wide.gather(1, first))
     place = uniform(images, generator, 2)
@@ -69,7 +68,13 @@ def random_boxes(
     return torch.cat((top, left, high, wide), 1)
 
 
-def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:
+def check_ranges(scale: tuple[float, float], ratio: tuple[float, float]) -> None:
+    """ValueError unless crops of such areas and ratios can be."""
+    if not 0 < scale[0] <= scale[1] <= 1 or not 0 < ratio[0] <= ratio[1]:
+        raise ValueError(f"scale must be in (0, 1] and ratio above 0, the lower first; got {scale} and {ratio}")
+
+
+def largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:
     """The largest height and width of a crop whose ratio is allowed."""
     if width < ratio[0] * height:
         return min(height, round(width / ratio[0])), width

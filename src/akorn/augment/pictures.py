@@ -8,13 +8,16 @@ from torch import Tensor
 
 def as_float(images: Tensor) -> Tensor:
     """[B, 1 or 3, H, W] as float32 in 0–1: bytes are divided by 255, floats stay (in their own type)."""
+    check_pictures(images)
+    return images.to(torch.float32) / 255 if images.dtype == torch.uint8 else images
+
+
+def check_pictures(images: Tensor) -> None:
+    """ValueError unless these are pictures, as bytes or floats."""
     if images.ndim != 4 or images.shape[1] not in (1, 3):
         raise ValueError(f"pictures are [B, 1 or 3, H, W], got the shape {list(images.shape)}")
-    if images.dtype == torch.uint8:
-        return images.to(torch.float32) / 255
-    if not images.is_floating_point():
+    if images.dtype != torch.uint8 and not images.is_floating_point():
         raise ValueError(f"pictures are bytes or floats in 0–1, got {images.dtype}")
-    return images
 
 
 def uniform(

@@ -59,7 +59,7 @@ class Options(CommonOptions):
     """Severity of the corruptions, 1 to 5."""
     checks: bool = False
     """Check on 200 pictures that the defence is real: see akorn.robustness.checks."""
-    batch: int = 250
+    batch: int = 500
     """Pictures that run at once."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed."""

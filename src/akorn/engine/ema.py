@@ -31,16 +31,18 @@ class Ema:
         elif step % self.config.every == 0:
             ours, theirs = self._pairs(model, floating=True)
             torch._foreach_lerp_(ours, theirs, 1.0 - self.config.decay)
-            ours, theirs = self._pairs(model, floating=False)
-            for a, b in zip(ours, theirs, strict=True):
-                a.copy_(b)
+            self._copy(model, floating=False)
 
     @torch.no_grad()
     def copy(self, model: nn.Module) -> None:
         """Make the average equal to the model."""
         for floating in (True, False):
-            for a, b in zip(*self._pairs(model, floating), strict=True):
-                a.copy_(b)
+            self._copy(model, floating)
+
+    def _copy(self, model: nn.Module, floating: bool) -> None:
+        ours, theirs = self._pairs(model, floating)
+        if ours:
+            torch._foreach_copy_(ours, theirs)
 
     def _pairs(self, model: nn.Module, floating: bool) -> tuple[list[Tensor], list[Tensor]]:
         ours, theirs = [], []

@@ -2,7 +2,8 @@
 
 Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is no single function: its gradient at one
 start says little about the next. Expectation over transformation (Athalye et al.) follows the mean of the gradients
-over `eot` starts, drawn anew in every step. Models without a random start need one only.
+over `eot` starts, drawn anew in every step. Models without a random start need one only. Where pictures are few,
+several starts of each run at once: `at_once` says how many pictures that may be.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class PGD:
     restarts: int = 1
     """Random points of the ball to begin at, one after another."""
     loss: LossName = "cross-entropy"
+    at_once: int | None = None
+    """Pictures, each counted once a start, that run at once; at least all that the attack is given, with one start."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -78,10 +81,10 @@ class PGD:
             place = torch.rand(images.shape, generator=generator, device=images.device, dtype=images.dtype)
             x = low + (high - low) * place
             for _ in range(self.steps):
-                gradient, loss = loss_gradient(model, x, labels, self.eot, generator, self.loss)
+                gradient, loss = loss_gradient(model, x, labels, self.eot, generator, self.loss, self.at_once)
                 keep(x, loss)
                 x = (x + alpha * gradient.sign()).clamp(low, high)
-            keep(x, mean_loss(model, x, labels, self.eot, generator, self.loss))
+            keep(x, mean_loss(model, x, labels, self.eot, generator, self.loss, self.at_once))
         return best
 
 
@@ -92,6 +95,7 @@ class FGSM:
     epsilon: float = EPSILON
     eot: int = 20
     loss: LossName = "cross-entropy"
+    at_once: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -100,7 +104,7 @@ class FGSM:
 
     def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         """Adversarial pictures in the shape of `images`."""
-        gradient, _ = loss_gradient(model, images, labels, self.eot, generator, self.loss)
+        gradient, _ = loss_gradient(model, images, labels, self.eot, generator, self.loss, self.at_once)
         return (images + self.epsilon * gradient.sign()).clamp(0, 1)
 
 
@@ -111,17 +115,19 @@ def loss_gradient(
     eot: int,
     generator: torch.Generator | None,
     loss: LossName = "cross-entropy",
+    at_once: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The gradient of each picture's loss and the loss [B], both means over `eot` random starts."""
     eot = eot if model.random_start else 1
     gradient = torch.zeros_like(images)
     total = torch.zeros(len(images), device=images.device)
-    for _ in range(eot):
+    for starts in _shares(eot, len(images), at_once):
         with torch.enable_grad():
-            x = images.detach().requires_grad_()
-            each = per_picture(model(x, generator), labels, loss)
-            gradient += torch.autograd.grad(each.sum(), x)[0]
-        total += each.detach()
+            x = images.detach().repeat(starts, 1, 1, 1).requires_grad_()
+            each = per_picture(model(x, generator), labels.repeat(starts), loss)
+            found = torch.autograd.grad(each.sum(), x)[0]
+        gradient += found.unflatten(0, (starts, -1)).sum(0)
+        total += each.detach().unflatten(0, (starts, -1)).sum(0)
     return gradient / eot, total / eot
 
 
@@ -133,10 +139,22 @@ def mean_loss(
     eot: int,
     generator: torch.Generator | None,
     loss: LossName = "cross-entropy",
+    at_once: int | None = None,
 ) -> Tensor:
     """Each picture's loss in the mean over `eot` random starts: [B]."""
     eot = eot if model.random_start else 1
-    return torch.stack([per_picture(model(images, generator), labels, loss) for _ in range(eot)]).mean(0)
+    found = [
+        per_picture(model(images.repeat(starts, 1, 1, 1), generator), labels.repeat(starts), loss)
+        for starts in _shares(eot, len(images), at_once)
+    ]
+    return torch.cat(found).unflatten(0, (eot, -1)).mean(0)
+
+
+def _shares(eot: int, pictures: int, at_once: int | None) -> list[int]:
+    """How many starts run at once, one number a pass: as equal as can be, since each size is a search for cuDNN."""
+    most = max(1, min(eot, (at_once or 0) // max(1, pictures)))
+    passes = -(-eot // most)
+    return [eot // passes + (place < eot % passes) for place in range(passes)]
 
 
 def per_picture(logits: Tensor, labels: Tensor, loss: LossName) -> Tensor:

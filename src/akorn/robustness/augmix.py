@@ -4,17 +4,20 @@ Every operation is one of two kinds. Rotation, shear and translation read each p
 look-up with six numbers a picture. Autocontrast, equalise, posterise and solarise replace each grey level of a colour
 by another: one look-up in a table of 256. So a step of all chains of all pictures is one of each, with numbers and
 tables that do nothing for those that drew the other kind. Shapes do not depend on what was drawn and nothing waits for
-the device, so it may be recorded in a CUDA graph.
+the device, so it may be recorded in a CUDA graph. On a CUDA device with Triton one kernel does it all, with the same
+random numbers: `akorn.robustness.augmix_kernel`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from akorn import kernels
 from akorn.augment.pictures import as_float
 
 OPERATIONS = (
@@ -52,18 +55,50 @@ def augmix(
     if not 0.1 <= severity <= 10:
         raise ValueError(f"severity must be between 0.1 and 10, got {severity}")
     x = as_float(images).float()
-    batch, _, height, long = x.shape
+    draws = _draw(x, width, depth, generator)
+    if kernels.usable(x) and not (x.requires_grad and torch.is_grad_enabled()):
+        from akorn.robustness import augmix_kernel
+
+        if augmix_kernel.fits(x):
+            return augmix_kernel.fused_augmix(x, draws, severity)
+    return _mix(x, draws, severity)
+
+
+class Draws(NamedTuple):
+    """The random numbers of a batch with `chains` = B · width chains, all uniform."""
+
+    operation: Tensor
+    """Which of the nine, [depth, chains]."""
+    levels: Tensor
+    """In 0–1, [depth, 2, chains]: the level, and whether it is negative (below ½)."""
+    lengths: Tensor
+    """How many operations of a chain are done, from 1 to depth: [chains]."""
+    weights: Tensor
+    """[B, width] in 0–1; less their logarithms are exponential numbers, and those over their sum the weights."""
+    share: Tensor
+    """m, [B]."""
+
+
+def _draw(x: Tensor, width: int, depth: int, generator: torch.Generator | None) -> Draws:
+    batch, device = len(x), x.device
     chains = batch * width
-    device = x.device
     operation = torch.randint(len(OPERATIONS), (depth, chains), generator=generator, device=device)
-    draws = torch.rand(depth, 2, chains, generator=generator, device=device)
-    level = 0.1 + (severity - 0.1) * draws[:, 0]
-    level = torch.where(draws[:, 1] < 0.5, -level, level)  # [depth, chains], the sign drawn with it
+    levels = torch.rand(depth, 2, chains, generator=generator, device=device)
     lengths = torch.randint(1, depth + 1, (chains,), generator=generator, device=device)
-    operation = torch.where(torch.arange(depth, device=device)[:, None] < lengths, operation, -1)  # −1 does nothing
-    weights = torch.rand(batch, width, generator=generator, device=device).clamp_min(1e-12).log()
+    weights = torch.rand(batch, width, generator=generator, device=device)
+    return Draws(operation, levels, lengths, weights, torch.rand(batch, generator=generator, device=device))
+
+
+def _mix(x: Tensor, draws: Draws, severity: float) -> Tensor:
+    """The plain form, for any device."""
+    batch, _, height, long = x.shape
+    depth, width = len(draws.operation), draws.weights.shape[1]
+    level = 0.1 + (severity - 0.1) * draws.levels[:, 0]
+    level = torch.where(draws.levels[:, 1] < 0.5, -level, level)  # [depth, chains], the sign drawn with it
+    unused = torch.arange(depth, device=x.device)[:, None] >= draws.lengths
+    operation = draws.operation.masked_fill(unused, -1)  # −1 does nothing
+    weights = draws.weights.clamp_min(1e-12).log()
     weights = weights / weights.sum(1, keepdim=True)  # exponential numbers over their sum: uniform on the simplex
-    share = torch.rand(batch, 1, 1, 1, generator=generator, device=device)
 
     # For all steps at once what does not depend on the state: launches are what this costs on a GPU.
     grids, inside = _places(operation, level, height, long)
@@ -76,7 +111,7 @@ def augmix(
         levels = _move(state, grids[step], inside[step])
         state = _replace(levels, tables[step], stretch[step], equalise[step]).view_as(state)
     mixed = (state.view(batch, width, -1) * (weights / 255)[:, :, None]).sum(1)
-    return torch.lerp(x, mixed.view_as(x), share).clamp_(0, 1)
+    return torch.lerp(x, mixed.view_as(x), draws.share[:, None, None, None]).clamp_(0, 1)
 
 
 def _places(operation: Tensor, level: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:

@@ -181,7 +181,7 @@ def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSet
     """The score on Square's pictures, with new starts: not Square's own count, which also counts bad luck."""
     device = next(model.parameters()).device
     pictures, truth = as_float(images.to(device)), labels.to(device)
-    with asked(model, asking.precision):
+    with asked(model, asking.precision, search=True):
         made = autoattack(
             model,  # type: ignore[arg-type]  # a module with random_start
             pictures,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -85,7 +85,6 @@ Change = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 """(pictures from 0 to 1, labels, generator) → the pictures as the model gets them."""
 
 
-@torch.no_grad()
 def score(
     model: nn.Module,
     images: Tensor,
@@ -100,12 +99,27 @@ def score(
 
     change: what is done to each batch first, noise or an attack. purpose: names the stream of random numbers.
     """
+    return _score(model, images, labels, settings, change, purpose, progress)
+
+
+@torch.no_grad()
+def _score(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    settings: EvalSettings | None,
+    change: Change | None,
+    purpose: str,
+    progress: Progress | None,
+    *,
+    search: bool = False,
+) -> Score:
     settings = settings if settings is not None else EvalSettings()
     check_pictures(images, labels)
     device = next(model.parameters()).device
     draws = torch.Generator(device).manual_seed(derive_seed(settings.seed, purpose, "change"))
     found = []
-    with asked(model, settings.precision):
+    with asked(model, settings.precision, search=search):
         starts = settings.starts if is_random(model) else 1
         generator = torch.Generator(device).manual_seed(derive_seed(settings.seed, purpose, "starts"))
         for begin in range(0, len(images), settings.batch_size):
@@ -159,7 +173,10 @@ def attacked_score(
 
     The starts that the pictures are scored with are not those that the attack has seen. keep: gets the pictures.
     """
+    settings = settings if settings is not None else EvalSettings()
     victim = source if source is not None else model
+    if attack.at_once is None:
+        attack = replace(attack, at_once=settings.batch_size)
 
     def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         adversarial = attack(victim, batch, labels, generator)  # type: ignore[arg-type]  # a module with random_start
@@ -167,9 +184,8 @@ def attacked_score(
             keep.append(adversarial.cpu())
         return adversarial
 
-    precision = settings.precision if settings is not None else "float32"
-    with asked(victim, precision):
-        return score(model, images, labels, settings, change=change, purpose="attack", progress=progress)
+    with asked(victim, settings.precision, search=True):
+        return _score(model, images, labels, settings, change, "attack", progress, search=True)
 
 
 @dataclass(frozen=True)
@@ -256,22 +272,46 @@ def is_random(model: nn.Module) -> bool:
 
 
 @contextmanager
-def asked(model: nn.Module, precision: Precision = "float32") -> Iterator[None]:
-    """The model in eval mode and without gradients of its weights, as long as it is asked; then as before."""
+def asked(model: nn.Module, precision: Precision = "float32", *, search: bool = False) -> Iterator[None]:
+    """The model in eval mode and without gradients of its weights, as long as it is asked; then as before.
+
+    search: let cuDNN look for its fastest algorithms, which pays where the same shapes come often, as in attacks.
+    """
     training = model.training
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     device = next(model.parameters()).device
+    tensor_cores = device.type == "cuda" and precision != "float32"
     model.eval()
     for parameter in wanted:
         parameter.requires_grad_(False)
     try:
         autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-        with numerics(TrainConfig(precision=precision)), autocast:
+        with (
+            numerics(TrainConfig(precision=precision), search=search),
+            autocast,
+            channels_last(model) if tensor_cores else nullcontext(),
+        ):
             yield
     finally:
         for parameter in wanted:
             parameter.requires_grad_(True)
         model.train(training)
+
+
+@contextmanager
+def channels_last(model: nn.Module) -> Iterator[None]:
+    """The model's kernels with channels last in memory, as tensor cores want them; then the very same arrays as before.
+
+    So that neither an optimiser nor a CUDA graph, which know them by their place in memory, notices.
+    """
+    before = [(parameter, parameter.data) for parameter in model.parameters() if parameter.ndim == 4]
+    for parameter, data in before:
+        parameter.data = data.contiguous(memory_format=torch.channels_last)
+    try:
+        yield
+    finally:
+        for parameter, data in before:
+            parameter.data = data
 
 
 @contextmanager

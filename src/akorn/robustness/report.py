@@ -202,7 +202,7 @@ def _autoattack(
     start = settings.seed if version == "standard" else None
 
     def attack() -> None:
-        with asked(model, settings.precision):
+        with asked(model, settings.precision, search=True):
             made = autoattack(
                 model, images, labels, version=version, epsilon=request.epsilon, eot=request.eot,
                 queries=request.queries, seed=settings.seed, batch_size=settings.batch_size,
