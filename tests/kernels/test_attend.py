@@ -199,6 +199,15 @@ def test_operators_are_registered_properly(device):
     torch.library.opcheck(attend_backward, (out_grad, qkv.detach(), out, lse, packed, 1, True, True, None, unturned))
 
 
+def test_no_second_derivatives_of_attention(device):
+    from akorn.kernels.attend import attend
+
+    qkv = torch.randn(1, 6, 24, device=device, requires_grad=True)
+    (grad,) = torch.autograd.grad(attend(qkv, [], 1).square().sum(), qkv, create_graph=True)
+    with pytest.raises(RuntimeError, match="attention has no second derivatives"):
+        grad.sum().backward()
+
+
 def test_bad_arguments(device):
     from akorn.kernels.attend import attend
 

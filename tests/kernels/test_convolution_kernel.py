@@ -296,8 +296,25 @@ def test_the_choice_is_timed_once_a_shape(device, monkeypatch):
         convolution.input_gradient(grad.detach(), weight)
     assert taken == ["library", "mirrored", "mirrored", "mirrored"]
     assert len(timed) == 2
+    more = torch.cat([grad.detach(), grad.detach()[:1]]).contiguous(memory_format=LAST)
+    convolution.input_gradient(more, weight)  # a batch of about the same size
+    assert len(timed) == 2
     convolution.input_gradient(grad.detach()[:1], weight)
     assert len(timed) == 4
+
+
+@pytest.mark.parametrize("way", ["library", "mirrored"])
+def test_autocast_around_the_backward_pass_alone_changes_nothing(device, choose, way):
+    from akorn.kernels.convolution import conv2d
+
+    choose(way)
+    arrays = draw(SIZES[0], device, F32)
+    grads = []
+    for autocast in (False, True):
+        y = conv2d(*arrays, 1)
+        with torch.autocast(device.type, BF16, enabled=autocast):
+            grads.append(torch.autograd.grad(y.square().sum(), arrays))
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-3)  # bfloat16 would be off by tenths
 
 
 @pytest.mark.gpu

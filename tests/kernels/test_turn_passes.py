@@ -179,3 +179,14 @@ def test_hooks_on_the_product_still_run(device, monkeypatch):
     after = coupling(x)
     assert calls
     near(torch.autograd.grad(after.square().sum(), coupling.maps.qkv.bias)[0], gradient.double(), 1e-5)
+
+
+def test_hooks_on_the_gradient_of_the_product_still_run(device, monkeypatch):
+    from akorn import kernels
+
+    monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
+    coupling = akn.AttentionCoupling(16, 1, grid=(2, 3)).to(device)
+    calls = []
+    coupling.maps.qkv.register_full_backward_pre_hook(lambda *_: calls.append(1))
+    coupling(draw(0, 1, 6, 16, device=device).requires_grad_()).sum().backward()
+    assert calls

@@ -225,3 +225,44 @@ def test_chains_without_anything_to_learn(fused):
         expected = run(layer, x, c, start_learns=start_learns)
         layer.recompute = True
         close(run(layer, x, c, start_learns=start_learns), expected, 1e-9)
+
+
+class Soft(torch.nn.Module):
+    """A parametrisation."""
+
+    def forward(self, values):
+        return torch.nn.functional.softplus(values)
+
+
+def test_chains_reach_what_gamma_is_made_of(fused, monkeypatch):
+    layer, (x, c) = a_layer("dense", fused, F64, recompute=True), a_state("dense", fused, F64)
+    torch.nn.utils.parametrize.register_parametrization(layer, "gamma", Soft())
+    found = run(layer, x, c)
+    monkeypatch.setattr(kernels, "_enabled", False)
+    layer.recompute = False
+    close(found, run(layer, x, c), 1e-9)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_hooks_on_omega_run(fused, monkeypatch, recompute):
+    layer, (x, c) = a_layer("dense", fused, F64, recompute=recompute), a_state("dense", fused, F64)
+    layer.omega.register_forward_hook(lambda module, inputs, output: 2 * output)
+    found = run(layer, x, c)
+    monkeypatch.setattr(kernels, "_enabled", False)
+    close(found, run(layer, x, c), 1e-9)
+
+
+def test_maps_of_ones_own_see_the_state_as_it_is(fused):
+    """Only nn.Linear is known to multiply at once what it is given."""
+
+    class Own(torch.nn.Linear):
+        def forward(self, x):
+            types.append(x.dtype)
+            return super().forward(x)
+
+    types = []
+    layer, (x, c) = a_layer("attention", fused), a_state("attention", fused)
+    layer.coupling.maps.qkv = Own(12, 36).to(fused)
+    with torch.autocast(fused.type, F16):
+        layer(x, c, 3)
+    assert types == [F32] * 3

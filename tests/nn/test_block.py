@@ -191,3 +191,48 @@ def test_bad_input(case: str) -> None:
     call, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+class OwnBlock(ann.KuramotoBlock):
+    """A block that knows nothing of promises about X, and hands on what is on no sphere."""
+
+    def forward(self, x: torch.Tensor, c: torch.Tensor, steps: int) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        x, c = super().forward(x, c, steps)
+        return 3 * x, c
+
+
+class OwnLayer(ann.KuramotoLayer):
+    """A layer of the same kind."""
+
+    def forward(self, x: torch.Tensor, c: torch.Tensor, steps: int) -> torch.Tensor:  # type: ignore[override]
+        return 3 * super().forward(x, c, steps)
+
+
+@pytest.mark.parametrize("change", ["block", "layer", "hook on a block", "hook on a layer", "hook before a layer"])
+def test_what_others_make_of_a_state_is_put_on_the_sphere(change: str) -> None:
+    first, second = block(8, 4), block(8, 4)
+    if change == "block":
+        first = OwnBlock(first.layer, first.readout)
+    elif change == "layer":
+        own = OwnLayer(8, 4, first.layer.coupling, gamma=0.3)
+        first = ann.KuramotoBlock(own, first.readout)
+    elif change == "hook on a block":
+        first.register_forward_hook(lambda module, inputs, outputs: (3 * outputs[0], outputs[1]))
+    elif change == "hook on a layer":
+        first.layer.register_forward_hook(lambda module, inputs, output: 3 * output)
+    else:
+        second.layer.register_forward_pre_hook(lambda module, inputs: (3 * inputs[0], *inputs[1:]))
+    x, c = torch.randn(2, 8, 5, 5), torch.randn(2, 8, 5, 5)
+    middle, read = first(x, c, 2)
+    torch.testing.assert_close(ann.KuramotoStack([first, second])(x, c, 2), second(middle, read, 2))
+
+
+def test_group_norm_learns_from_what_needs_no_gradient() -> None:
+    """Pictures with channels last, whose own gradient no one wants: torch alone would end the process."""
+    c = torch.randn(2, 6, 4, 5)
+    grads = []
+    for memory in (torch.contiguous_format, torch.channels_last):
+        norm = ann.GroupNorm(3, 6)
+        norm(c.contiguous(memory_format=memory)).pow(3).sum().backward()
+        grads.append([p.grad for p in norm.parameters()])
+    torch.testing.assert_close(*grads)

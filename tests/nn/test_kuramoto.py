@@ -95,6 +95,16 @@ def test_stimulus_and_bias_act_on_c() -> None:
     torch.testing.assert_close(layer(x, many, 3), layer(x, lambda t: many[t], 3))
 
 
+def test_hooks_on_the_stimulus_see_it_without_the_bias() -> None:
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=ann.GroupNorm(2, 8), bias=True)
+    torch.nn.init.ones_(layer.bias)
+    x, c = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+    energy = layer.energy(x, c)
+    layer.stimulus.register_forward_hook(lambda module, inputs, output: 0 * output)
+    torch.testing.assert_close(layer.energy(x, c), osc.energy(x, layer.coupling(x), torch.ones_like(c)))
+    assert not torch.allclose(layer.energy(x, c), energy)
+
+
 @pytest.mark.parametrize("kind", ["attention-gta", "conv2d"])
 def test_rules_are_the_ablations(kind: str) -> None:
     x, c = state(kind), state(kind, seed=2)
@@ -268,6 +278,16 @@ def test_a_step_compiles_without_a_break(kind: str, symmetric: bool) -> None:
     wanted.energies.sum().backward()
     torch.testing.assert_close(result.x, wanted.x)
     torch.testing.assert_close(x.grad, again.grad)
+
+
+def test_a_single_step_is_the_compiled_one() -> None:
+    torch._dynamo.reset()
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8))
+    x, c, runs = torch.randn(2, 8), torch.randn(2, 8), []
+    expected = layer.step(x, c)
+    layer.compile_step(backend=lambda graph, _: runs.append(graph) or graph.forward)
+    torch.testing.assert_close(layer.step(x, c), expected)
+    assert len(runs) == 1
 
 
 def test_a_copy_of_a_compiled_layer_has_its_own_weights() -> None:

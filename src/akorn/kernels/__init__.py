@@ -1,10 +1,20 @@
 """Fused kernels for the hot loops, picked at run time; every one has a plain form that gives the same results.
 
-For training, layers take fused kernels by themselves for arrays that `usable` allows, forward and backward: the update
-of Eq. 4–5 (`step`, `update`), attention with GTA (`attend`), the readout's lengths (`readout`) and GroupNorm (`norm`).
+For training, layers take fused kernels by themselves for arrays that `usable` allows, forward and backward. Kernels
+are in the module that layers call, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
-`solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path where
-that applies; everywhere else, and with `enable(False)` or AKORN_KERNELS=0 in the environment, the layer's own loop.
+    update, step     the update of Eq. 4–5, and how it is a step of a layer
+    normalise        Π alone
+    attend           attention with GTA's matrices, which are applied by `turn` and `turn_passes`
+    convolution      convolutions whose gradients are quicker
+    readout          the readout's lengths (Eq. 6)
+    norm             GroupNorm
+
+`tune` and `choices` time how work is best cut and remember it; inside `keep.keeping` more is kept for a backward pass.
+
+`solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path (`solve`,
+with `attention` and `output`) where that applies, on a CPU that of `cpu`; everywhere else, and with `enable(False)` or
+AKORN_KERNELS=0 in the environment, the layer's own loop.
 """
 
 from __future__ import annotations
@@ -77,8 +87,11 @@ def usable(x: Tensor) -> bool:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether someone listens to a part of the module: hooks run in the plain loop alone."""
-    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+    """Whether someone listens to a part of the module, forward or backward: hooks run in the plain form alone."""
+    return any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+        for part in module.modules()
+    )
 
 
 def solve_steps(

@@ -12,6 +12,7 @@ Nothing is added to memory from two sides, so the same input gives the same bits
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -205,6 +206,13 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     matrices, columns = _sizes(qkv, packed, learn, bias)
     return qkv.new_empty(qkv.shape), lse.new_empty(matrices), lse.new_empty(columns)
+
+
+def _refuse(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError("fused attention has no second derivatives; akorn.kernels.enable(False) turns to the plain one")
+
+
+attend_backward.register_autograd(_refuse)
 
 
 def _sizes(qkv: Tensor, packed: Tensor | None, learn: bool, bias: bool) -> tuple[tuple[int, ...], tuple[int]]:

@@ -139,7 +139,9 @@ def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
     grad, weight = grad.contiguous(memory_format=LAST), weight.contiguous(memory_format=LAST)
     cudnn = torch.backends.cudnn
     numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes what cuDNN takes
-    key = ("convolution's input gradient", tuple(grad.shape), tuple(weight.shape), str(grad.dtype), *numerics)
+    # Batches of about one size share a choice: those of attacks shrink picture by picture.
+    sizes = (grad.shape[0].bit_length(), *grad.shape[2:], *weight.shape)
+    key = ("convolution's input gradient", sizes, str(grad.dtype), *numerics)
 
     def launch(way: str) -> None:
         WAYS[way](grad, weight)
@@ -180,7 +182,7 @@ def by_library(grad: Tensor, weight: Tensor) -> Tensor:
 
 def by_mirroring(grad: Tensor, weight: Tensor) -> Tensor:
     """The convolution of the gradient with the mirrored kernel."""
-    return F.conv2d(grad, mirror(weight), padding=_margin(weight))
+    return _plainly(grad, mirror(weight))
 
 
 WAYS = {"library": by_library, "mirrored": by_mirroring}
@@ -226,7 +228,7 @@ def _differentiate_again(ctx: Any, grad_x: Tensor) -> tuple[Tensor, Tensor]:
     """The input gradient is linear in both: ⟨h, Wᵀg⟩ = ⟨W h, g⟩, so h takes the place of x."""
     grad, weight = ctx.saved_tensors
     of_weight = _library(grad, grad_x, weight, 1, (False, True, False))[1]
-    return F.conv2d(grad_x, weight, padding=_margin(weight)), of_weight
+    return _plainly(grad_x, weight), of_weight
 
 
 input_gradient.register_autograd(_differentiate_again, setup_context=_keep_both)
@@ -241,6 +243,12 @@ def _spread(ctx: Any, grad: Tensor) -> Tensor:
 
 
 channel_sums.register_autograd(_spread, setup_context=_keep_shape)
+
+
+def _plainly(x: Tensor, weight: Tensor) -> Tensor:
+    """torch's convolution at stride 1 in the types given, whatever autocast the backward pass is called under."""
+    with torch.autocast(x.device.type, enabled=False):
+        return F.conv2d(x, weight, padding=_margin(weight))
 
 
 def _library(

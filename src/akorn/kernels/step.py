@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from akorn import oscillators as osc
 from akorn.kernels import hooked, usable
@@ -53,7 +53,8 @@ def product_dtype(layer: KuramotoLayer, x: Tensor) -> torch.dtype | None:
     if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or hooked(coupling):
         return None
     if type(coupling) is AttentionCoupling:
-        once = type(coupling.maps) is _FreeMaps and type(coupling.position) in _ON_HEADS
+        free = type(coupling.maps) is _FreeMaps and type(coupling.maps.qkv) is nn.Linear
+        once = free and type(coupling.position) in _ON_HEADS
     elif type(coupling) is ConvCoupling:
         once = not coupling.periodic
     else:
@@ -85,9 +86,14 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
 
     The coupling alone is run again. Its gradient of x and the update's stay apart: the step before adds them up.
     """
-    rate, weight, c = _rate(layer), _weight(energy), reversal.c
+    with torch.enable_grad():  # so that γ tells if it is made from parameters, as by a parametrisation
+        gamma, rate = layer.gamma, _rate(layer)
+    weight, c = _weight(energy), reversal.c
     if (energy is not None and weight is None) or (layer.omega is not None and rate is None):
         return False
+    learned = [value for value in (gamma, rate) if value is not None and value.requires_grad]
+    if any(all(value is not source for source in reversal.sources) for value in learned):
+        return False  # what they are made from gets its gradient through the graph of a whole step
     narrow = product_dtype(layer, x)
     leaf = x.detach() if narrow is None else x.detach().to(narrow)
     leaf.requires_grad_(reversal.wanted(t))
@@ -96,7 +102,6 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
     if jx.shape != x.shape or why_not(layer, x, jx, c) is not None:
         return False
     reversal.check([jx], leaf)
-    learned = layer.gamma.requires_grad or (rate is not None and rate.requires_grad)
     total = reversal.totals.get(id(c))
     grad, grad_jx, total, sums = launch_backward(
         reversal.grad,
@@ -104,11 +109,11 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
         x,
         jx,
         c,
-        layer.gamma,
+        gamma,
         rate,
         layer.n,
         weight,
-        [True, c.requires_grad, learned],
+        [True, c.requires_grad, bool(learned)],
         grad_narrow=reversal.coupled,
         into=None if not c.requires_grad else torch.empty_like(c) if total is None else total,
         add=total is not None,
@@ -116,7 +121,7 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
     )
     if c.requires_grad:
         reversal.totals[id(c)] = total
-    for value, each in zip((layer.gamma, rate), sums, strict=False):  # there are none unless one is learned
+    for value, each in zip((gamma, rate), sums, strict=False):  # there are none unless one is learned
         if value is not None and value.requires_grad:
             reversal.collect([value], [each.to(value.dtype).reshape(value.shape)])
     reversal.grad, reversal.coupled, reversal.ours = grad, None, True
@@ -125,9 +130,10 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
 
 
 def _rate(layer: KuramotoLayer) -> Tensor | None:
-    """The one ω of all pairs of components, where there is such."""
-    if isinstance(layer.omega, PairwiseFrequency) and layer.omega.oscillators is None:
-        return layer.omega.rate
+    """The one ω of all pairs of components, where there is such, and no one listens to Ω."""
+    omega = layer.omega
+    if isinstance(omega, PairwiseFrequency) and omega.oscillators is None and not hooked(omega):
+        return omega.rate
     return None
 
 

@@ -137,7 +137,7 @@ class _FreeMaps(nn.Module):
         if placed is not x:
             return torch.cat(self.project(x, placed), -1), None
         qkv = self.qkv
-        if qkv.bias is None or type(qkv) is not nn.Linear or kernels.hooked(qkv) or qkv._backward_hooks:
+        if qkv.bias is None or type(qkv) is not nn.Linear or kernels.hooked(qkv):
             return qkv(x), None
         return F.linear(x, qkv.weight, qkv.bias.detach()), qkv.bias
 

@@ -8,8 +8,9 @@ from typing import cast
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.nn.checks import whole_steps
 from akorn.nn.convolution import Conv2d
-from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer, whole_steps
+from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
 from akorn.nn.norm import GroupNorm
 
 
@@ -23,7 +24,8 @@ class KuramotoBlock(nn.Module):
 
     def forward(self, x: Tensor, c: Tensor, steps: int, *, on_sphere: bool = False) -> tuple[Tensor, Tensor]:
         """{X, C} of the block before → {X, C} of this one. on_sphere: promises that X is normalised already."""
-        x = self.layer(x, c, steps, on_sphere=on_sphere)
+        # Said only where it is so: a layer of one's own need not know the word.
+        x = self.layer(x, c, steps, on_sphere=True) if on_sphere else self.layer(x, c, steps)
         return x, self.readout(x)
 
     def evolve(
@@ -49,8 +51,6 @@ class Transition(nn.Module):
 
     def __init__(self, channels: int, out_channels: int, *, stride: int = 2, kernel_size: int = 3) -> None:
         super().__init__()
-        if kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
         self.conv = Conv2d(channels, out_channels, kernel_size, stride)
 
     def forward(self, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,15 +107,22 @@ class KuramotoStack(nn.Module):
                 c = self.norms[index - 1](c)
             if index and self.transitions is not None:
                 x, c = self.transitions[index - 1](x, c)
-            x, c = block(x, c, count, on_sphere=index > 0 and self._hands_on(index - 1))
+            x, c = block(x, c, count, on_sphere=True) if index and self._hands_on(index - 1) else block(x, c, count)
         return x, c
 
     def _hands_on(self, index: int) -> bool:
         """Whether the state behind a block is one that the next need not normalise."""
-        before, after = (cast(KuramotoBlock, self.blocks[i]).layer for i in (index, index + 1))
+        blocks = [cast(KuramotoBlock, self.blocks[i]) for i in (index, index + 1)]
+        before, after = (block.layer for block in blocks)
         return (
             self.transitions is None
             and before.rule.on_sphere
             and after.rule.on_sphere  # else the sphere may not be where it starts
             and before.n == after.n
+            and all(_leaves_alone(part) for part in (*blocks, before, after))
         )
+
+
+def _leaves_alone(part: nn.Module) -> bool:
+    """Whether nobody's subclass or hook may change the state between two layers."""
+    return type(part) in (KuramotoBlock, KuramotoLayer) and not (part._forward_hooks or part._forward_pre_hooks)

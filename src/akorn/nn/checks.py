@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import torch
 from torch import Tensor, nn
 
@@ -23,3 +25,16 @@ def can_be_looked_at(x: Tensor) -> bool:
     if torch.compiler.is_compiling() or x.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return False
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def whole_steps(steps: object) -> int:
+    """A number of steps as a plain int; ValueError unless it is a whole number of at least 1."""
+    try:
+        count = index(steps)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
+    except TypeError:
+        raise ValueError(f"steps must be a whole number, got {steps!r}") from None
+    if isinstance(steps, bool):
+        raise ValueError(f"steps must be a whole number, got {steps!r}")
+    if count < 1:
+        raise ValueError(f"steps must be at least 1, got {count}")
+    return count

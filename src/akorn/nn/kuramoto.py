@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from akorn import kernels
 from akorn import oscillators as osc
-from akorn.nn.checks import can_be_looked_at, check_part
+from akorn.nn.checks import can_be_looked_at, check_part, whole_steps
 from akorn.nn.norm import GroupNorm, per_channel
 from akorn.nn.recompute import Chain, Reversal, recomputed
 from akorn.nn.rules import Kuramoto, UpdateRule
@@ -158,7 +157,7 @@ class KuramotoLayer(nn.Module):
 
     def step(self, x: Tensor, c: Tensor) -> Tensor:
         """One update of a normalised state, with c as the layer's stimulus and bias have already made it."""
-        return self._step(x, c, None)[0]
+        return self._run_step(x, c, None)[0]
 
     def energy(self, x: Tensor, c: Tensor, function: EnergyFunction = osc.energy) -> Tensor:
         """The energy of a normalised state: [B]."""
@@ -256,8 +255,8 @@ class KuramotoLayer(nn.Module):
         return _Drive(lambda t: each[t], each, False)
 
     def _prepare(self, c: Tensor) -> Tensor:
-        if self.bias is not None and type(self.stimulus) is GroupNorm:
-            return self.stimulus(c, self.bias)  # one pass for both
+        if self.bias is not None and type(self.stimulus) is GroupNorm and not kernels.hooked(self.stimulus):
+            return self.stimulus(c, self.bias)  # one pass for both; a hook expects the stimulus alone
         if self.stimulus is not None:
             c = self.stimulus(c)
         return c if self.bias is None else c + per_channel(self.bias, c)
@@ -293,19 +292,6 @@ class KuramotoLayer(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and saved: not the compiled step, which belongs to this process."""
         return {**self.__dict__, "_compiled": None, "_use_compiled": False}
-
-
-def whole_steps(steps: object) -> int:
-    """A number of steps as a plain int; ValueError unless it is a whole number of at least 1."""
-    try:
-        count = index(steps)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
-    except TypeError:
-        raise ValueError(f"steps must be a whole number, got {steps!r}") from None
-    if isinstance(steps, bool):
-        raise ValueError(f"steps must be a whole number, got {steps!r}")
-    if count < 1:
-        raise ValueError(f"steps must be at least 1, got {count}")
-    return count
 
 
 def _in_one_order(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

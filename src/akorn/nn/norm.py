@@ -26,6 +26,8 @@ class GroupNorm(nn.GroupNorm):
             if norm.why_not(c, self.weight, self.bias, self.num_groups) is None:
                 bias = self.bias if shift is None else self.bias + shift
                 return norm.group_norm(c, self.weight, bias, self.num_groups, self.eps, autocast_dtype(c))[0]
+        if c.ndim == 4 and c.device.type == "cpu" and torch.is_grad_enabled() and not c.requires_grad:
+            c = c.contiguous()  # with channels last, torch's gradients of weight and bias alone end the process
         if c.ndim != 3:
             out = super().forward(c)
         else:

@@ -21,7 +21,7 @@ from akorn.augment.pictures import as_float
 from akorn.baselines.vit import PatchEmbedding
 from akorn.hub import HubModel
 from akorn.nn import GTA, AbsolutePosition, Position, RotaryPosition
-from akorn.nn.kuramoto import whole_steps
+from akorn.nn.checks import whole_steps
 from akorn.nn.position import Grid
 from akorn.objects.config import ModelConfig, check, to_settings
 
