@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "classify": ("akorn.cli.classify", "say what is on pictures, and how sure that is"),
     "simulate": ("akorn.cli.simulate", "watch oscillators synchronise, with nothing learned"),
     "train": ("akorn.cli.train", "train a model by a recipe"),
+    "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
     "eval": ("akorn.cli.eval", "score a model"),
     "recipes": ("akorn.cli.recipes", "list what can be trained"),
     "models": ("akorn.cli.models", "list what can be loaded or built by name"),

@@ -23,7 +23,7 @@ from akorn.rooms import Recipe, part, recipes, room_of_recipe
 class Options(CommonOptions):
     """Train a model by a recipe (akorn recipes lists them). `akorn train RECIPE --help` shows the recipe's settings."""
 
-    recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = ""
+    recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE", help_behavior_hint="(required)")] = ""
     """The recipe's name."""
     out: Path | None = None
     """The run's folder: checkpoints, curves and the finished model. By default runs/RECIPE-seedS."""
@@ -87,15 +87,7 @@ def run(options: Options) -> int:
         return 0
     folder = out / "model"
     result.model.save_pretrained(folder)  # type: ignore[operator]
-    origin = {
-        "recipe": recipe.name,
-        "seed": recipe.train.seed,
-        "precision": recipe.train.precision,
-        "overrides": overrides,
-        "steps": result.steps,
-    }
-    with replacing(folder / "training.json") as temporary:
-        temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n")
+    write_origin(folder, recipe, result.steps, overrides)
     say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {folder}")
     if options.json:
         print_json({"recipe": recipe.name, "model": str(folder), "loss": result.loss, **result.metrics})
@@ -117,6 +109,21 @@ def _configured(options: Options) -> Recipe:
         valid = dataclasses.replace(valid, path=options.valid)
     changed: Recipe = dataclasses.replace(recipe, train=train, data=data, valid=valid)
     return changed
+
+
+def write_origin(folder: Path, recipe: Recipe, steps: int, overrides: dict[str, Any]) -> None:
+    """Leave beside a model how it was trained: `akorn.models.training_of` reads it."""
+    train = recipe.train
+    origin = {
+        "recipe": recipe.name,
+        "seed": train.seed,
+        "precision": train.precision,
+        "weights": train.weights,
+        "overrides": overrides,
+        "steps": steps,
+    }
+    with replacing(folder / "training.json") as temporary:
+        temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n")
 
 
 def _overrides(default: Any, recipe: Any) -> dict[str, Any]:

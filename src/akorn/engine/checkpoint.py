@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from akorn.engine import shards
+from akorn.engine.config import Weights
 from akorn.errors import AkornError
 
 FORMAT = "akorn-checkpoint"
@@ -118,13 +119,20 @@ def existing(folder: Path) -> list[Path]:
     return sorted(found, key=lambda p: int(p.name.removeprefix("step-")))
 
 
-def load_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights to use, by name: averaged where an average was kept.
+def load_newest(path: Path) -> Checkpoint:
+    """Read a checkpoint, or a run's newest."""
+    return load(newest(path / FOLDER) or path)
 
-    `path` is a checkpoint, or a run's folder, whose newest checkpoint is then read.
-    """
-    found = load(newest(path / FOLDER) or path)
-    return found.groups["ema" if found.facts.get("ema_started") else "model"]
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint, or of a run's newest, by name: those that the run itself would take."""
+    found = load_newest(path)
+    return weights_of(found, found.facts["config"].get("weights", "average"))
+
+
+def weights_of(found: Checkpoint, which: Weights) -> dict[str, Tensor]:
+    """Return a checkpoint's weights, by name: the last, or their average where one has begun."""
+    return found.groups["ema" if which == "average" and found.facts.get("ema_started") else "model"]
 
 
 def sweep(folder: Path) -> None:

@@ -9,6 +9,7 @@ from akorn.errors import AkornError
 
 Precision = Literal["float32", "tf32", "bf16", "fp16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+Weights = Literal["average", "last"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
+    weights: Weights = "average"
+    """Which weights are scored and make the finished model: the moving average where there is one, or the last."""
     precision: Precision = "float32"
     """float32; tf32: float32 with TF32 matrix products; bf16, fp16: mixed precision (autocast)."""
     device: Device = "auto"
@@ -92,7 +95,7 @@ class TrainConfig:
 
 
 # What may change when a run goes on: none of it changes the numbers (the kind of device is compared apart).
-_FREE = {"checkpoint_every", "keep", "shard_mb", "log_every", "eval_every", "tensorboard", "device"}
+_FREE = {"weights", "checkpoint_every", "keep", "shard_mb", "log_every", "eval_every", "tensorboard", "device"}
 
 
 def check(config: TrainConfig) -> None:
@@ -126,6 +129,7 @@ def check(config: TrainConfig) -> None:
             config.precision in ("float32", "tf32", "bf16", "fp16"),
             "float32, tf32, bf16 or fp16",
         ),
+        ("weights", config.weights, config.weights in ("average", "last"), "average or last"),
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
     if config.graph and config.precision == "fp16":

@@ -56,8 +56,9 @@ class TrainState:
             self.graphs = GraphedLoss(task, self.model, self.parameters, self.generator, accelerator)
 
     def best_model(self) -> nn.Module:
-        """Return the model to evaluate: the average once it has started, the trained one before."""
-        return self.ema.model if self.ema and self.ema.started else self.model
+        """Return the model to evaluate: the average once it has started, where the config wants it, or the last."""
+        wanted = self.config.weights == "average"
+        return self.ema.model if wanted and self.ema and self.ema.started else self.model
 
     def save(self, folder: Path, fingerprint: str, elapsed: float) -> Path | None:
         """Write a checkpoint. Every process calls it; the main one writes, and returns the path."""

@@ -1,0 +1,65 @@
+"""`akorn export RUN`: the model of a run's newest checkpoint, as a folder that the other commands take."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from akorn.cli.common import CommonOptions, print_json, say
+from akorn.cli.train import write_origin
+from akorn.engine.config import flatten
+from akorn.errors import AkornError
+from akorn.rooms import part, recipes, room_of_recipe
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Take the model out of a run's newest checkpoint: of a run that is not finished, or with other weights."""
+
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
+    """The run's folder, or one of its checkpoints."""
+    weights: Literal["average", "last"] | None = None
+    """The moving average of the weights, or the last; by default what the recipe takes."""
+    out: Path | None = None
+    """The model's folder; by default RUN/model-WEIGHTS."""
+
+
+def run(options: Options) -> int:
+    """Export; nothing of the run is changed."""
+    if options.run is None:
+        raise AkornError("akorn export needs a run's folder, as `akorn train` makes it")
+    from akorn.engine import checkpoint
+    from akorn.hub import load_weights
+
+    found = checkpoint.load_newest(options.run)
+    name, room = found.facts["recipe"], room_of_recipe(found.facts["recipe"])
+    default = recipes()[name]()
+    which = options.weights or default.train.weights
+    if which == "average" and not found.facts.get("ema_started"):
+        raise AkornError(f"{found.path}: holds no average of the weights; --weights last takes those there are")
+    settings = {
+        key.removeprefix("model."): value for key, value in found.facts["settings"].items() if key.startswith("model.")
+    }
+    model = part(room, "model").build(part(room, "config").from_settings(settings))
+    load_weights(model, checkpoint.weights_of(found, which), found.path)
+    folder = options.out if options.out is not None else options.run / f"model-{which}"
+    model.eval().save_pretrained(folder)
+    config = found.facts["config"]
+    trained = dataclasses.replace(default.train, seed=config["seed"], precision=config["precision"], weights=which)
+    changed: Any = dataclasses.replace(default, train=trained)  # type: ignore[type-var]
+    write_origin(folder, changed, found.step, _overrides(default, found.facts, which))
+    say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
+    if options.json:
+        print_json({"recipe": name, "model": str(folder), "steps": found.step, "weights": which})
+    return 0
+
+
+def _overrides(default: Any, facts: dict[str, Any], which: str) -> dict[str, Any]:
+    """What a checkpoint's run had set differently from its recipe."""
+    before = flatten(asdict(default))
+    after = {**facts["settings"], **flatten({"train": {**facts["config"], "weights": which}})}
+    return {name: value for name, value in after.items() if name in before and before[name] != value}

@@ -1,0 +1,67 @@
+"""`akorn export`: a model out of a run's checkpoint, with the average of its weights or the last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from akorn.engine import checkpoint
+from akorn.models import load_model
+
+from .conftest import Akorn, assert_refused
+
+TINY = [
+    *("--data.count", 16, "--valid.count", 2, "--train.batch-size", 4, "--train.steps", 6, "--train.no-tensorboard"),
+    *("--model.channels", 16, "--model.heads", 2, "--model.steps", 2, "--train.ema.after", 1, "--train.ema.every", 1),
+    *("--train.precision", "float32", "--device", "cpu"),
+]
+
+
+def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
+    assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0
+    found = checkpoint.load_newest(tmp_path / "run")
+    for which, group in (("average", "ema"), ("last", "model")):
+        done = akorn_here("export", "run", "--weights", which, "--json")
+        assert done.returncode == 0
+        folder = tmp_path / json.loads(done.stdout)["model"]
+        weights = load_model(folder).state_dict()
+        for name, value in found.groups[group].items():  # stored in half precision
+            torch.testing.assert_close(weights[name], value, atol=1e-3, rtol=1e-3)
+        origin = json.loads((folder / "training.json").read_text())
+        assert (origin["weights"], origin["steps"]) == (which, 6)
+        assert ("train.weights" in origin["overrides"]) == (which == "average")  # the recipe takes the last
+        assert origin["overrides"]["model.channels"] == 16
+    last, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-last", "model"))
+    for name, value in trained.items():
+        assert torch.equal(last[name], value)  # what the run itself took
+    average = load_model(tmp_path / "run" / "model-average").state_dict()
+    assert any(not torch.equal(average[name], value) for name, value in last.items())
+
+
+def test_the_run_goes_on_with_other_weights(akorn_here: Akorn, tmp_path: Path) -> None:
+    """Which weights are taken changes nothing of the run, so it may be chosen anew."""
+    assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0
+    again = akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run", "--resume", "--train.weights", "average")
+    assert again.returncode == 0
+    assert akorn_here("export", "run", "--weights", "average").returncode == 0
+    average, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-average", "model"))
+    assert all(torch.equal(average[name], value) for name, value in trained.items())
+
+
+def test_what_cannot_be_exported(akorn_here: Akorn, tmp_path: Path) -> None:
+    assert_refused(akorn_here("export"), "a run's folder")
+    assert_refused(akorn_here("export", "nowhere"), "nowhere")
+    no_average = ["--train.ema.decay", "0"]
+    assert akorn_here("train", "tetrominoes_akorn", *TINY, *no_average, "--out", "run").returncode == 0
+    assert_refused(akorn_here("export", "run", "--weights", "average"), "--weights last")
+    (file,) = (tmp_path / "run" / "checkpoints").rglob("model-00001.safetensors")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert_refused(akorn_here("export", "run"), "damaged")
+
+
+@pytest.mark.parametrize("weights", ["best", ""])
+def test_unknown_weights(akorn_here: Akorn, weights: str) -> None:
+    assert_refused(akorn_here("export", "run", "--weights", weights), "weights")
