@@ -84,6 +84,9 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
         from akorn.models import load_model
 
         model = load_model(pretrained_model_name_or_path, **hub)
+        task = getattr(cls, "task", model.task)  # HubModel itself has none
+        if model.task != task:
+            raise AkornError(f"{pretrained_model_name_or_path}: a model for {model.task}, expected one for {task}")
         if not isinstance(model, cls):
             raise AkornError(
                 f"{pretrained_model_name_or_path} holds a {type(model).__name__}, expected a {cls.__name__}"

@@ -82,6 +82,8 @@ def test_a_seed_that_no_generator_takes(akorn_here: Akorn, words: list[str], see
 def test_mistakes_get_one_line(akorn: Akorn) -> None:
     assert_refused(akorn("nothing"), "unknown command 'nothing'", *COMMANDS)
     assert_refused(akorn("bench", "--nothing", 3), "--nothing", "akorn bench --help")
+    assert_refused(akorn("eval", "tetrominoes", "--votes", 3), "--votes", "akorn eval tetrominoes --help")
+    assert_refused(akorn("data", "make", "shapes", "--votes", 3), "--votes", "akorn data make shapes --help")
     assert_refused(akorn("bench", "--batch", "many"), "--batch", "many")
     assert_refused(akorn("bench", "--device", "abacus"), "abacus")
 
@@ -124,6 +126,15 @@ def test_simulate_help_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     assert "None" not in told
     assert "--steps INT Number of steps. (default: the preset's)" in told
     assert "Files of these two names are replaced." in told
+
+
+@pytest.mark.parametrize("command", ["solve", "segment", "classify", "train", "data make shapes"])
+def test_what_must_be_given_has_no_default(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    given = capsys.readouterr().out.partition("positional arguments")[2].partition("─ options")[0]
+    told = " ".join(given.replace("│", " ").split())
+    assert ("(default: a bundled puzzle)" if command == "solve" else "(required)") in told
 
 
 def test_no_command_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

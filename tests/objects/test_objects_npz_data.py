@@ -105,6 +105,7 @@ def test_folders_of_splits(tmp_path: Path) -> None:
         ({"pictures": IMAGES}, "has the keys pictures, expected images and labels"),
         ({"images": IMAGES[0]}, r"images are \[3, 8, 10\], expected \[N, 1 or 3, H, W\]"),
         ({"images": IMAGES.transpose(0, 2, 3, 1)}, r"\[7, 8, 10, 3\]"),
+        ({"images": IMAGES[:0]}, "holds no picture"),
         ({"images": IMAGES.astype(np.int64)}, "images are int64, expected bytes"),
         ({"images": IMAGES.astype(np.float32)}, "floats from 0 to 255, expected 0–1"),
         ({"images": np.full((1, 1, 4, 4), np.nan)}, "floats from nan"),

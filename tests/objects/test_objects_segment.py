@@ -86,6 +86,30 @@ def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixtu
     assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
 
 
+def test_what_is_no_picture_takes_no_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`akorn segment *` in a folder where notes lie beside pictures."""
+    Path("good.json").write_text("{}")
+    assert run("good.json", "good.png", "--clusters", 2, "--out", "out") == 2
+    told = capsys.readouterr()
+    assert told.out.startswith("good.png: 2 clusters → ")
+    assert told.err.splitlines() == ["akorn: good.json: not a picture that can be read, expected PNG, JPEG or the like"]
+
+
+def test_every_cluster_counts_even_where_a_picture_has_fewer_pixels(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (1, 1)).save("dot.png")
+    assert run("dot.png", "--clusters", 5, "--out", "out", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["clusters"], len(found["pixels"]), sum(found["pixels"])) == (5, 5, 1)
+
+
+def test_models_of_other_tasks_are_refused(here: Path) -> None:
+    options = parse(segment.Options, ["good.png", "--model", "sudoku", "--device", "cpu"], "segment")
+    with pytest.raises(AkornError, match="sudoku: a model for sudoku, expected one for objects"):
+        segment.run(options)
+
+
 def test_other_sizes_are_refused_where_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("grey.png", "--clusters", 2, "--out", "out", "--no-resize", "--json") == 2
     assert "30 × 20 pixels, expected 16 × 16" in json.loads(capsys.readouterr().out)["error"]

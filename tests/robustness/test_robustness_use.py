@@ -19,6 +19,7 @@ from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
 from akorn.robustness.classifier import Classifier, read_picture
 from akorn.robustness.config import CLASSES, ResNetConfig
+from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings, as_float, score
 from akorn.robustness.model import CifarNet, build
@@ -190,6 +191,20 @@ def test_eval_by_default_and_on_corrupted_pictures(
     assert (found["pictures"], found["corrupted_pictures"]) == (5, 3)
     (kept,) = (tmp_path / "results").iterdir()
     assert len(json.loads(kept.read_text())["extra"]["corrupted_fingerprint"]) == 64
+
+
+def test_corruptions_that_are_missing_are_known_before_anything_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corrupted = tmp_path / "corrupted"
+    corrupted.mkdir()
+    np.save(corrupted / "labels.npy", np.zeros(5, np.uint8))
+    for name in COMMON[:-1]:
+        np.save(corrupted / f"{name}.npy", np.zeros((5, 32, 32, 3), np.uint8))
+    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(1))
+    monkeypatch.setattr("akorn.robustness.report.score", lambda *words, **options: pytest.fail("scored"))
+    with pytest.raises(AkornError, match=rf"{COMMON[-1]}\.npy does not exist"):
+        evaluate(build(TINY), pictures, Request(corrupted=corrupted), EvalSettings())
 
 
 def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

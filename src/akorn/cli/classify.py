@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 class Options(CommonOptions):
     """Classify pictures into CIFAR-10's classes, each with the chance that the answer is right."""
 
-    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE")] = ()
+    images: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
+    ] = ()
     """Picture files (PNG, JPEG, …). The model sees 32 × 32 pixels: others are cut to their middle and resized."""
     model: str = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""

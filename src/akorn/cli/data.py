@@ -26,7 +26,7 @@ def parse(words: Sequence[str]) -> Any:
         raise AkornError(f"akorn data make NAME DIR: the name is missing; there are: {', '.join(makers)}")
     if words[1] not in makers:
         raise AkornError(f"unknown data set {words[1]!r}: the known ones are {', '.join(makers)}")
-    return parse_options(makers[words[1]].Options, words[1:], "data make")
+    return parse_options(makers[words[1]].Options, words[1:], f"data make {words[1]}")
 
 
 def run(options: Any) -> int:

@@ -13,9 +13,11 @@ from akorn.rooms import room_of_model
 def parse(words: Sequence[str]) -> Any:
     """The options that the model's task has; `akorn eval MODEL --help` shows them."""
     # The model may stand behind options; which words are their values, only the room's options can tell.
-    homes = (_home(word) for word in words if not word.startswith("-"))
-    room = next((home for home in homes if home is not None), "sudoku")  # an unknown model is refused by its loader
-    return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, "eval")
+    homes = ((word, _home(word)) for word in words if not word.startswith("-"))
+    known = ((word, home) for word, home in homes if home is not None)
+    model, room = next(known, (None, "sudoku"))  # an unknown model is refused by its loader
+    command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
+    return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, command)
 
 
 def _home(word: str) -> str | None:

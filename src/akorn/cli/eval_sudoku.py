@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Score a model: board accuracy on Sudoku boards, with any number of steps and of votes."""
+    """Score a model: board accuracy on Sudoku boards, with any number of steps and of votes.
+
+    Models of other tasks have options of their own: `akorn eval tetrominoes --help`, `akorn eval cifar10-conv --help`.
+    """
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""

@@ -20,7 +20,9 @@ class Options(CommonOptions):
     """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels."""
 
     name: Annotated[Literal["shapes", "tetrominoes", "dsprites"], tyro.conf.Positional] = "shapes"
-    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
+    folder: Annotated[
+        Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
+    ] = None
     """The folder, which is made if it is not there."""
     count: int | None = None
     """Pictures to train on; the paper has 40,000 of shapes, 60,000 of the others."""

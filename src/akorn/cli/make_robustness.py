@@ -31,7 +31,9 @@ class Options(CommonOptions):
     """
 
     name: Annotated[Literal["cifar10-c"], tyro.conf.Positional] = "cifar10-c"
-    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
+    folder: Annotated[
+        Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
+    ] = None
     """The folder, which is made if it is not there."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="CIFAR_FOLDER")] = None
     """CIFAR-10: the folder cifar-10-batches-py, or cifar-10-python.tar.gz."""

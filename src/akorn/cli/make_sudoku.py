@@ -21,7 +21,9 @@ class Options(CommonOptions):
     """Make a data set: `akorn data make sudoku DIR` writes train.csv and test.csv of boards with one solution each."""
 
     name: Annotated[Literal["sudoku"], tyro.conf.Positional] = "sudoku"
-    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = None
+    folder: Annotated[
+        Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
+    ] = None
     """The folder, which is made if it is not there."""
     count: int = 9000
     """Boards to train on."""

@@ -27,7 +27,11 @@ FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
 class Options(CommonOptions):
     """Find the objects in pictures: a mask that gives every pixel the number of its cluster."""
 
-    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE")] = ()
+    images: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
+    ] = ()
     """Picture files (PNG, JPEG, …)."""
     model: str = "shapes"
     """Shipped weights by name (akorn models), or a model's folder."""
@@ -62,9 +66,10 @@ def run(options: Options) -> int:
     side = segmenter.model.config.image_size
     segmenter.check(clusters, side, side)
     wrong = False
-    for name, stem in _names(options.images).items():
+    owners: dict[str, str] = {}  # what files begin with → the picture that has them
+    for name in dict.fromkeys(options.images):
         try:
-            _segment(options, formats, segmenter, clusters, name, stem)
+            _segment(options, formats, segmenter, clusters, name, owners)
         except AkornError as error:
             wrong = True
             if options.json:
@@ -102,39 +107,32 @@ def _clusters(options: Options, data_set: str | None) -> int:
     return SETS[data_set].clusters
 
 
-def _names(images: tuple[str, ...]) -> dict[str, str | AkornError]:
-    """What the files of each picture begin with; a mistake where two would be the same."""
-    owners: dict[str, str] = {}
-    found: dict[str, str | AkornError] = {}
-    for image in dict.fromkeys(images):
-        stem = Path(image).stem
-        owner = owners.setdefault(stem, image)
-        same = AkornError(f"{image}: its files would have the names of those of {owner}")
-        found[image] = stem if owner == image else same
-    return found
-
-
 def _segment(
-    options: Options, formats: list[str], segmenter: Segmenter, clusters: int, name: str, stem: str | AkornError
+    options: Options, formats: list[str], segmenter: Segmenter, clusters: int, name: str, owners: dict[str, str]
 ) -> None:
     """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
     from akorn.objects.features import as_masks
     from akorn.objects.reading import read_picture
 
-    if isinstance(stem, AkornError):
-        raise stem
     config = segmenter.model.config
     picture = read_picture(name, config.image_size, config.image_channels, resize=options.resize)
+    stem = Path(name).stem  # claimed by what is a picture: photo.json beside photo.png is in nobody's way
+    owner = owners.setdefault(stem, name)
+    if owner != name:
+        raise AkornError(f"{name}: its files would have the names of those of {owner}")
     mask = segmenter.segment(picture.pixels[None], clusters)
     labels = as_masks(mask.flatten(1), (config.image_size, config.image_size), picture.size)[0]
-    _deliver(options, formats, segmenter, picture, name, stem, labels.cpu().numpy())
+    _deliver(options, formats, segmenter, clusters, picture, name, labels.cpu().numpy())
 
 
 def _deliver(
-    options: Options, formats: list[str], segmenter: Segmenter, picture: Read, name: str, stem: str,
+    options: Options, formats: list[str], segmenter: Segmenter, clusters: int, picture: Read, name: str,
     labels: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Write the files of one picture and say so."""
+    import numpy as np
+
+    stem = Path(name).stem
     make_folder(options.out)
     paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats}
     if options.gif:
@@ -147,7 +145,8 @@ def _deliver(
                 raise AkornError(f"{path}: that is {whose}; choose another folder with --out")
     for kind, path in paths.items():
         _write(kind, path, segmenter, picture, labels)
-    counts = [int(count) for count in _sizes(labels)]
+    # Where a picture is smaller than the grid of patches a cluster may have no pixel: it counts all the same.
+    counts = np.bincount(labels.ravel(), minlength=clusters).tolist()
     if options.json:
         files: dict[str, Any] = {kind: str(path) for kind, path in paths.items()}
         print_json({"image": name, "clusters": len(counts), "pixels": counts, "files": files,
@@ -175,9 +174,3 @@ def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: N
         from akorn.objects.animation import write_animation
 
         write_animation(path, picture.original, segmenter.trajectory(picture.pixels[None]), labels)
-
-
-def _sizes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    import numpy as np
-
-    return np.bincount(labels.ravel())

@@ -25,7 +25,11 @@ BATCH = 1000  # boards that are read, solved and answered at a time
 class Options(CommonOptions):
     """Solve Sudoku puzzles. Without a puzzle, a bundled one is shown being solved."""
 
-    puzzle: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="PUZZLE|FILE|-")] = None
+    puzzle: Annotated[
+        str | None,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="PUZZLE|FILE|-", help_behavior_hint="(default: a bundled puzzle)"),
+    ] = None
     """81 characters (0 or . for a blank), a file with a puzzle or `puzzle,solution` a line, or - for standard input."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""

@@ -15,7 +15,7 @@ from akorn.robustness.attacks import EPSILON, FGSM, PGD
 from akorn.robustness.autoattack import EOT, Version, autoattack
 from akorn.robustness.checks import CheckSettings, check_defence
 from akorn.robustness.corruptions.constants import COMMON
-from akorn.robustness.data import Pictures, load_cifar10c, made_by_us
+from akorn.robustness.data import Pictures, check_cifar10c, load_cifar10c, made_by_us
 from akorn.robustness.evaluate import (
     EvalSettings,
     Score,
@@ -87,6 +87,8 @@ def evaluate(
 ) -> Report:
     """Score a model on test pictures. source: the model that transferred pictures are made for."""
     say: Tell = tell if tell is not None else lambda what, done, total: None
+    if request.corrupted is not None:  # before hours of scoring, not after them
+        check_cifar10c(request.corrupted, COMMON, request.severity)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
     report = Report(part.fingerprint())

@@ -86,6 +86,8 @@ def guess_name(path: Path) -> str:
 def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> Image:
     with archive.open("images.npy") as member:
         shape, dtype, by_columns = _header(path, member, "images")
+        if len(shape) == 4 and shape[0] == 0:
+            raise AkornError(f"{path}: holds no picture, images are {list(shape)}")
         if len(shape) != 4 or shape[1] not in (1, 3) or 0 in shape:
             raise AkornError(f"{path}: images are {list(shape)}, expected [N, 1 or 3, H, W]")
         if dtype != np.uint8 and dtype.kind != "f":

@@ -7,6 +7,7 @@ severities, and its figures are ours, not those of the published set.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,19 @@ def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Picture
 
     Only that part of the file is read. AkornError if a file is missing, cut short, or of another shape.
     """
-    folder = Path(folder)
+    images, answers = _open(Path(folder), corruption, severity)
+    pixels = np.ascontiguousarray(images.transpose(0, 3, 1, 2))  # [B, 3, 32, 32]
+    return Pictures(torch.from_numpy(pixels), torch.from_numpy(answers), CLASSES)
+
+
+def check_cifar10c(folder: str | Path, corruptions: Iterable[str], severity: int) -> None:
+    """AkornError unless all of these could be loaded; no picture is read for it."""
+    for corruption in corruptions:
+        _open(Path(folder), corruption, severity)
+
+
+def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Pictures [B, 32, 32, 3], still in their file, and labels [B] of one corruption at one severity."""
     check_name(corruption)
     check_severity(severity)
     if not folder.is_dir():
@@ -53,8 +66,7 @@ def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Picture
     if answers.min() < 0 or answers.max() > 9:
         wrong = answers[(answers < 0) | (answers > 9)][0]
         raise AkornError(f"{folder / 'labels.npy'}: a label is {wrong}, expected 0 to 9")
-    pixels = np.ascontiguousarray(images[start : start + count].transpose(0, 3, 1, 2))  # [B, 3, 32, 32]
-    return Pictures(torch.from_numpy(pixels), torch.from_numpy(answers), CLASSES)
+    return images[start : start + count], answers
 
 
 def stored_corruptions(folder: str | Path) -> list[str]:
