@@ -1,14 +1,10 @@
-"""Attention for training against its plain form in float64, forward and backward, alone and in the coupling."""
+"""Attention for training against its plain form in float64, forward and backward."""
 
 import contextlib
-import copy
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
 
-from akorn import kernels
-from akorn import nn as akn
 from akorn.nn.position import apply_pairs
 
 # Of the length of the difference against that of the result. Inside, queries, keys, values, weights and their
@@ -16,17 +12,6 @@ from akorn.nn.position import apply_pairs
 GPU = torch.cuda.is_available()
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 1.5e-2 if GPU else 5e-2}
 TF32 = 4e-3
-
-
-@pytest.fixture
-def taken(device, monkeypatch):
-    """Let couplings take the kernel by themselves; a list that grows with every time one does."""
-    from akorn.kernels import attend
-
-    calls, run = [], attend.attend
-    monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
-    monkeypatch.setattr(attend, "attend", lambda *arguments: calls.append(1) or run(*arguments))
-    return calls
 
 
 def draw(seed, *shape, dtype=torch.float32, device="cpu", scale=1.0):
@@ -222,152 +207,6 @@ def test_bad_arguments(device):
     }.items():
         with pytest.raises(ValueError, match=message):
             attend(*arguments)
-
-
-POSITIONS = {
-    "none": lambda: None,
-    "plain": lambda: akn.Position((3, 4)),
-    "absolute": lambda: akn.AbsolutePosition((3, 4), 32),
-    "rotary": lambda: akn.RotaryPosition((3, 4), 16),
-    "GTA": lambda: akn.GTA((3, 4), 16),
-    "symmetric GTA": lambda: akn.GTA((3, 4), 16, symmetric=True),
-}
-
-
-def a_coupling(position="GTA", **options):
-    torch.manual_seed(0)
-    coupling = akn.AttentionCoupling(32, 2, position=POSITIONS[position](), **options)
-    with torch.no_grad():  # away from the start, where GTA's matrices are rotations
-        for parameter in coupling.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
-    return coupling
-
-
-def results(module, *inputs):
-    """What a module makes of its inputs, and the gradients of a fixed sum for inputs and parameters."""
-    inputs = [a.detach().requires_grad_() for a in inputs]
-    out = module(*inputs)
-    sources = [*inputs, *module.parameters()]
-    return [out.detach(), *torch.autograd.grad((out.double() * draw(5, *out.shape, device=out.device)).sum(), sources)]
-
-
-def agree(module, taken, *inputs, tolerance=TOLERANCE[torch.float32]):
-    """The fused form of a module against its plain form in float64."""
-    fused = results(module, *inputs)
-    assert taken
-    count = len(taken)
-    expected = results(copy.deepcopy(module).double(), *(a.double() for a in inputs))
-    assert len(taken) == count, "float64 has no fused form"
-    for a, b in zip(fused, expected, strict=True):
-        near(a, b, tolerance)
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_the_coupling_takes_it(device, taken, position):
-    agree(a_coupling(position).to(device), taken, draw(3, 2, 12, 32, device=device))
-
-
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_pictures(device, taken, memory_format):
-    x = draw(3, 2, 32, 3, 4, device=device).contiguous(memory_format=memory_format)
-    coupling = a_coupling().to(device)
-    agree(coupling, taken, x)
-    assert coupling(x).is_contiguous(memory_format=torch.channels_last)  # and so no copy in the next step
-
-
-def test_under_autocast(device, taken):
-    coupling = a_coupling().to(device)
-
-    class Cast(torch.nn.Module):
-        inner = coupling
-
-        def forward(self, x):
-            with torch.autocast(device.type, torch.bfloat16):
-                return self.inner(x)
-
-    x = draw(3, 2, 12, 32, device=device)
-    out = Cast()(x)
-    assert out.dtype == torch.bfloat16
-    assert taken
-    near(out.detach(), copy.deepcopy(coupling).double()(x.double()).detach(), TOLERANCE[torch.bfloat16])
-
-
-def test_in_a_layer(device, taken):
-    """With recomputation as without, and each as in float64."""
-    for recompute in (False, True):
-        layer = akn.KuramotoLayer(32, 4, a_coupling(), gamma=0.5, recompute=recompute).to(device)
-        agree(_Steps(layer), taken, *(draw(seed, 2, 12, 32, device=device) for seed in (3, 4)), tolerance=1e-4)
-
-
-class _Steps(torch.nn.Module):
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x, c):
-        return self.layer(x, c, 2)
-
-
-def test_checkpointed(device, taken):
-    coupling = a_coupling().to(device)
-
-    class Checkpointed(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = coupling
-
-        def forward(self, x):
-            return checkpoint(self.inner, x, use_reentrant=False)
-
-    agree(Checkpointed(), taken, draw(3, 2, 12, 32, device=device))
-
-
-@pytest.mark.parametrize("position", ["absolute", "GTA"])
-def test_compiled(device, monkeypatch, position):
-    """In one graph, with the operator in it."""
-    monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
-    coupling, x = a_coupling(position).to(device), draw(3, 2, 12, 32, device=device)
-    graphs = []
-
-    def backend(graph, inputs):
-        graphs.append(str(graph.graph))
-        return graph
-
-    for a, b in zip(
-        results(torch.compile(coupling, fullgraph=True, backend="aot_eager"), x), results(coupling, x), strict=True
-    ):
-        near(a, b.double(), 1e-6)
-    torch.compile(coupling, fullgraph=True, backend=backend)(x)
-    assert "akorn.attend" in graphs[0]
-
-
-class _Other(akn.Position):
-    """A kind that the kernels do not know."""
-
-    def on_query(self, q):
-        return 2 * q
-
-
-def test_where_it_does_not_apply(device, taken):
-    x = draw(3, 2, 12, 32, device=device)
-    couplings = [
-        akn.AttentionCoupling(32, 2, mask=torch.ones(12, 12, dtype=torch.bool)),
-        akn.AttentionCoupling(32, 2, grid=(3, 4), symmetric=True),
-        akn.AttentionCoupling(32, 2, position=_Other((3, 4))),
-        akn.AttentionCoupling(32, 32),  # heads of one component
-    ]
-    for coupling in couplings:
-        coupling.to(device)(x)
-    a_coupling().double().to(device)(x.double())
-    was = kernels.enabled()
-    kernels.enable(False)
-    try:
-        a_coupling().to(device)(x)
-    finally:
-        kernels.enable(was)
-    assert not taken
-    a_coupling().to(device)(x)
-    assert len(taken) == kernels.enabled()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
-"""The layer: the sphere, the equation, time-dependent C, recomputation, memory, compilation, and its errors."""
+"""The layer: the sphere, the equation, time-dependent C, compilation, and its errors."""
 
 import copy
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 
 from akorn import nn as ann
 from akorn import oscillators as osc
-from akorn.bench.measure import measure
 
 from .conftest import COUPLINGS, make, state
 
@@ -135,106 +133,6 @@ def test_gradients(kind: str, n: int) -> None:
     for name, parameter in layer.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-
-
-@pytest.mark.parametrize("steps", [1, 2, 7, 20])
-@pytest.mark.parametrize("in_time", [False, True])
-def test_recomputation_changes_nothing(kind: str, steps: int, in_time: bool) -> None:
-    results = []
-    for recompute in (False, True):
-        layer = make(kind, learn_gamma=True, bias=True, recompute=recompute)
-        x = state(kind).requires_grad_()
-        c = torch.stack([state(kind, seed=s) for s in range(steps)]) if in_time else state(kind, seed=2)
-        c = c.clone().requires_grad_()
-        run = layer.evolve(x, c, steps, energy=osc.energy)
-        weights = torch.linspace(0, 1, x.numel(), dtype=torch.float64).reshape(x.shape)
-        ((run.x * weights).sum() + run.energies.square().sum() / 100).backward()
-        results.append([run.x, run.energies, x.grad, c.grad, *(p.grad for p in layer.parameters())])
-    for plain, again in zip(*results, strict=True):
-        torch.testing.assert_close(plain, again)
-
-
-def test_recomputation_stores_no_more_with_more_steps() -> None:
-    """Counts the bytes that the graph saves for the backward pass, forward and while it runs."""
-
-    def most_saved(recompute: bool, steps: int) -> int:
-        layer = make("attention-gta", recompute=recompute)
-        alive, most = 0, 0
-
-        class Held:
-            def __init__(self, tensor: torch.Tensor) -> None:
-                nonlocal alive, most
-                self.tensor = tensor
-                alive += tensor.nbytes
-                most = max(most, alive)
-
-            def __del__(self) -> None:
-                nonlocal alive
-                alive -= self.tensor.nbytes
-
-        with torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor):
-            layer(state("attention-gta"), state("attention-gta", seed=2), steps).sum().backward()
-        return most
-
-    assert most_saved(True, 64) <= 1.1 * most_saved(True, 16)
-    assert most_saved(False, 64) > 3 * most_saved(False, 16)
-
-
-def test_recomputation_under_autocast_stores_no_more_with_more_steps() -> None:
-    """What autocast keeps counts too: it would hold a copy of every state that is a leaf until the end."""
-    layer = ann.KuramotoLayer(8, 4, torch.nn.Linear(8, 8), recompute=True)
-    x, c = torch.randn(512, 8), torch.randn(512, 8)
-
-    def train(steps: int) -> None:
-        with torch.autocast("cpu", torch.bfloat16):
-            last = layer(x, c, steps)
-        last.sum().backward()
-
-    works = {str(steps): partial(train, steps) for steps in (16, 64)}
-    found = measure(works, x.device, repeats=1)
-    assert found["64"].peak_bytes <= 1.25 * found["16"].peak_bytes
-
-
-@pytest.mark.parametrize(("steps", "again"), [(9, 1.0), (16, 1.4), (64, 2.4), (512, 4.2)])
-def test_how_often_a_step_is_computed_again(steps: int, again: float) -> None:
-    """The figures of docs/layers.md."""
-
-    class Counting(torch.nn.Module):
-        calls = 0
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
-            return x
-
-    layer = ann.KuramotoLayer(4, 4, Counting(), learn_gamma=True, recompute=True)
-    layer(torch.randn(1, 4), torch.randn(1, 4), steps).sum().backward()
-    assert round((layer.coupling.calls - steps) / steps, 1) == again
-
-
-def test_recomputation_refuses_what_it_cannot_repeat() -> None:
-    x, c = torch.randn(2, 8), torch.randn(2, 8)
-    drops = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
-    with pytest.raises(ValueError, match="draw random numbers"):
-        ann.KuramotoLayer(8, 4, drops, recompute=True)(x, c, 3)
-
-    scale = torch.ones(8, requires_grad=True)
-
-    class Outside(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return scale * x  # no parameter of the module
-
-    with pytest.raises(RuntimeError, match=r"shape \[8\] that is no parameter"):
-        ann.KuramotoLayer(8, 4, Outside(), recompute=True, bias=True)(x, c, 3).sum().backward()
-    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), learn_gamma=True, recompute=True)
-    last = layer(x, c, 3)
-    with torch.no_grad():
-        layer.coupling.free_weight.mul_(2)
-    with pytest.raises(RuntimeError, match="changed in place"):
-        last.sum().backward()
-    gamma = torch.tensor(0.5, requires_grad=True)
-    last = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 3))
-    with pytest.raises(RuntimeError, match="the very parameters"):
-        last.sum().backward()
 
 
 def test_saving_a_compiled_layer_and_numpy_steps(tmp_path: Path) -> None:

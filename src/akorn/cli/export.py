@@ -25,7 +25,7 @@ class Options(CommonOptions):
     weights: Literal["average", "last"] | None = None
     """The moving average of the weights, or the last; by default what the recipe takes."""
     out: Path | None = None
-    """The model's folder; by default RUN/model-WEIGHTS."""
+    """The model's folder; by default RUN/model-WEIGHTS, or beside the checkpoint."""
 
 
 def run(options: Options) -> int:
@@ -46,7 +46,8 @@ def run(options: Options) -> int:
     }
     model = part(room, "model").build(part(room, "config").from_settings(settings))
     load_weights(model, checkpoint.weights_of(found, which), found.path)
-    folder = options.out if options.out is not None else options.run / f"model-{which}"
+    home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
+    folder = options.out if options.out is not None else home / f"model-{which}"
     model.eval().save_pretrained(folder)
     config = found.facts["config"]
     trained = dataclasses.replace(default.train, seed=config["seed"], precision=config["precision"], weights=which)
