@@ -244,6 +244,17 @@ def test_real_sizes(device, batch, tokens, heads, head_dim, sets, dtype):
             check(made, heads, TF32)
 
 
+def test_tf32_is_rounded_to_the_nearest(device):
+    """Of 13 bits less, but to the nearest: cut off, the factors would be twice as far away and all too small."""
+    from akorn.kernels.attend import attend
+
+    ones = torch.full((1, 4, 48), 1 + 0.75 * 2**-10, device=device)  # what follows 1 in TF32 is 1 + 2⁻¹⁰, and nearer
+    made = problem(2, 24, 2, 16, 4, torch.float32, device)
+    with products_in("high"):
+        assert (attend(ones, [], 1) == 1 + 2**-10).all()
+        check(made, 2, 1e-3)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(("precision", "dtype"), [("highest", torch.float32), ("high", torch.float32),
                                                   ("high", torch.bfloat16)])  # fmt: skip

@@ -53,9 +53,9 @@ def rest(tokens: int, block: int) -> int:
 
 
 def products(dtype: torch.dtype) -> str:
-    """How matrices are multiplied: float32 in TF32 where PyTorch's own products are, else without loss."""
+    """How matrices are multiplied: float32 in TF32, well rounded, where PyTorch's own products are, else without loss."""
     if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
-        return "tf32"
+        return "nearest"
     return precision(dtype)
 
 

@@ -15,10 +15,19 @@ def swap_pairs(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def nearest_tf32(x):
+    """The nearest number of TF32's 10 bits to each float32. Tensor cores would cut the other 13 off, towards zero."""
+    bits = x.to(tl.int32, bitcast=True)
+    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def multiply(a, b, total, PRECISION: tl.constexpr):
-    """The sum total + a·b in float32; `akorn.kernels.tune.precision` says how."""
+    """The sum total + a·b in float32; `akorn.kernels.tune.precision` says how. "nearest" is TF32 of float32 factors."""
     if PRECISION == "wide":
         total = tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
+    elif PRECISION == "nearest":
+        total = tl.dot(nearest_tf32(a), nearest_tf32(b), total, input_precision="tf32")
     else:
         total = tl.dot(a, b, total, input_precision=PRECISION)
     return total
