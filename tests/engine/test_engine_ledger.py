@@ -124,6 +124,12 @@ def test_tables_show_mean_spread_and_the_paper() -> None:
     assert "Records in no table" not in text
 
 
+def test_a_column_beside_ours_only_where_somebody_has_a_figure() -> None:
+    cells = (Cell("rate", {"name": "akorn"}), Cell("id", {"name": "akorn"}, "100.0"))
+    text = render([record("akorn", 0, rate=12345.6, id=99.0)], [Table("t", ("a", "b"), (Row("r", cells),), digits=0)])
+    assert "|  | a | b | paper |\n|---|---|---|---|\n| r | 12,346 (1) | 99 (1) | 100.0 |" in text
+
+
 def test_nothing_is_hidden() -> None:
     records = [
         record("akorn", 0, "2030-01-02", id=90.0, ood=60.0),

@@ -162,7 +162,8 @@ def test_trials_fill_no_cell() -> None:
     trials: list[tuple[dict[str, object], int]] = [
         ({"model.gamma": 1.0}, 0),
         ({"train.steps": 500}, 0),
-        ({"train.precision": "bf16"}, 0),
+        ({"train.precision": "tf32"}, 0),
+        ({"train.precision": "bf16"}, 1),  # as the recipe says, whatever it said then
         ({"data.count": 2000}, 0),
         ({"data.path": "pictures"}, 0),
         ({"init": "shapes"}, 0),
@@ -172,6 +173,14 @@ def test_trials_fill_no_cell() -> None:
     ]
     for overrides, fits in trials:
         trial = {**record(), "extra": {"training": {"recipe": "tetrominoes_akorn", "overrides": overrides}}}
+        assert len(chosen([trial], cell)) == fits
+    facts: list[tuple[dict[str, object], int]] = [
+        ({"weights": "average", "precision": "bf16"}, 1),
+        ({"weights": "last"}, 0),
+        ({"precision": "tf32"}, 0),  # the recipe of the time may have said so
+    ]
+    for fact, fits in facts:
+        trial = {**record(), "extra": {"training": {"recipe": "tetrominoes_akorn", "overrides": {}, **fact}}}
         assert len(chosen([trial], cell)) == fits
     assert len(chosen([{**record(), "extra": {"training": None}}], cell)) == 1
     assert len(chosen([record(source="generated", split="test", size=None, components=128)], cell)) == 1

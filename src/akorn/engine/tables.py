@@ -1,8 +1,10 @@
 """RESULTS.md from the ledger: the tasks say which tables there are, the records fill them. Torch-free."""
 
+import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from akorn.engine.config import flatten
@@ -67,13 +69,32 @@ _HARMLESS = {
 
 
 def is_trial(record: Record, *harmless: str) -> bool:
-    """Say whether an evaluated model was trained in another way than its recipe says, `harmless` settings aside.
+    """Say whether an evaluated model was trained in another way than its recipe says today, `harmless` settings aside.
 
     Fewer epochs make no trial: the record of the training says how many there were.
     """
     training = record.get("extra", {}).get("training") or {}
+    if not training:
+        return False
+    recipe = _settings(str(training.get("recipe", record["name"])))
+    said = {"train.weights": training.get("weights", "average")}  # at first there were no others
+    if "precision" in training:
+        said["train.precision"] = training["precision"]
+    said |= training.get("overrides", {})
     allowed = _HARMLESS.union(harmless)
-    return any(name not in allowed and not name.startswith("valid.") for name in training.get("overrides", {}))
+    return any(
+        name not in allowed and not name.startswith("valid.") and recipe.get(name, _NONE) != value
+        for name, value in said.items()
+    )
+
+
+@lru_cache
+def _settings(name: str) -> dict[str, Any]:
+    """A recipe's settings by dotted names, as JSON has them; none for a recipe that is no more."""
+    from akorn.rooms import recipes
+
+    known = recipes()
+    return flatten(json.loads(json.dumps(asdict(known[name]()), default=str))) if name in known else {}
 
 
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
@@ -91,8 +112,8 @@ def summary(values: Sequence[float], digits: int = 1) -> str:
         return _NONE
     mean = statistics.fmean(values)
     if len(values) == 1:
-        return f"{mean:.{digits}f} (1)"
-    return f"{mean:.{digits}f} ± {statistics.stdev(values):.{digits}f} ({len(values)})"
+        return f"{mean:,.{digits}f} (1)"
+    return f"{mean:,.{digits}f} ± {statistics.stdev(values):,.{digits}f} ({len(values)})"
 
 
 def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
@@ -110,17 +131,20 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
     for table in tables:
         if table in empty:
             continue
-        headings = [text for heading in table.headings for text in (heading, table.beside)]
+        # Where nobody has a figure to stand beside ours, there is no column for it.
+        compared = [any(row.cells[i].paper != _NONE for row in table.rows) for i in range(len(table.headings))]
+        headings = ["", *_columns(table.headings, [table.beside] * len(compared), compared)]
         lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else [])]
         body = []
         for row in table.rows:
-            texts = [row.label]
-            for cell in row.cells:
-                behind = chosen(records, cell)
-                shown |= {id(record) for record in behind}
-                texts += [summary([r["metrics"][cell.metric] for r in behind], table.digits), cell.paper]
-            body.append(texts)
-        lines += _markdown(["", *headings], body)
+            behind = [chosen(records, cell) for cell in row.cells]
+            shown |= {id(record) for found in behind for record in found}
+            figures = [
+                summary([record["metrics"][cell.metric] for record in found], table.digits)
+                for cell, found in zip(row.cells, behind, strict=True)
+            ]
+            body.append([row.label, *_columns(figures, [cell.paper for cell in row.cells], compared)])
+        lines += _markdown(headings, body)
     if empty:
         lines += ["", "## Not measured yet", "", *(f"- {table.title} ({len(table.rows)} rows)" for table in empty)]
     others = [record for record in records if id(record) not in shown]
@@ -128,6 +152,12 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
         lines += ["", "## Records in no table", ""]
         lines += _markdown(["date", "kind", "name", "seed", "metrics", "file"], [_plain(r) for r in others])
     return "\n".join(lines) + "\n"
+
+
+def _columns(ours: Sequence[str], theirs: Sequence[str], compared: Sequence[bool]) -> list[str]:
+    """Ours, each with theirs beside it where these are compared."""
+    pairs = zip(ours, theirs, compared, strict=True)
+    return [text for our, their, both in pairs for text in ((our, their) if both else (our,))]
 
 
 def _plain(record: Record) -> list[str]:
