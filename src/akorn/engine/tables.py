@@ -94,7 +94,10 @@ def _settings(name: str) -> dict[str, Any]:
     from akorn.rooms import recipes
 
     known = recipes()
-    return flatten(json.loads(json.dumps(asdict(known[name]()), default=str))) if name in known else {}
+    if name not in known:
+        return {}
+    recipe: Any = known[name]()
+    return flatten(json.loads(json.dumps(asdict(recipe), default=str)))
 
 
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
