@@ -67,11 +67,17 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
 
 
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
-    """What `akorn train` left about a model's training in its folder, or in that of shipped weights."""
+    """What `akorn train` left about a model's training in its folder, or in that of shipped weights.
+
+    `weights_sha256` tells the models of two runs apart whose settings and seed are the same.
+    """
     for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
         file = folder / "training.json"
         if file.is_file():
             origin: dict[str, Any] = json.loads(file.read_text())
+            config = folder / "config.json"
+            if config.is_file():
+                origin["weights_sha256"] = json.loads(config.read_text()).get("sha256")
             return origin
     return None
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from akorn.engine import checkpoint
-from akorn.models import load_model
+from akorn.models import load_model, training_of
 
 from .conftest import Akorn, assert_refused
 
@@ -32,23 +32,24 @@ def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
             torch.testing.assert_close(weights[name], value, atol=1e-3, rtol=1e-3)
         origin = json.loads((folder / "training.json").read_text())
         assert (origin["weights"], origin["steps"]) == (which, 6)
-        assert ("train.weights" in origin["overrides"]) == (which == "average")  # the recipe takes the last
+        assert ("train.weights" in origin["overrides"]) == (which == "last")  # the recipe takes the average
         assert origin["overrides"]["model.channels"] == 16
-    last, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-last", "model"))
+        assert (training_of(folder) or {})["weights_sha256"] == json.loads((folder / "config.json").read_text())["sha256"]
+    average, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-average", "model"))
     for name, value in trained.items():
-        assert torch.equal(last[name], value)  # what the run itself took
-    average = load_model(tmp_path / "run" / "model-average").state_dict()
+        assert torch.equal(average[name], value)  # what the run itself took
+    last = load_model(tmp_path / "run" / "model-last").state_dict()
     assert any(not torch.equal(average[name], value) for name, value in last.items())
 
 
 def test_the_run_goes_on_with_other_weights(akorn_here: Akorn, tmp_path: Path) -> None:
     """Which weights are taken changes nothing of the run, so it may be chosen anew."""
     assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0
-    again = akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run", "--resume", "--train.weights", "average")
+    again = akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run", "--resume", "--train.weights", "last")
     assert again.returncode == 0
-    assert akorn_here("export", "run", "--weights", "average").returncode == 0
-    average, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-average", "model"))
-    assert all(torch.equal(average[name], value) for name, value in trained.items())
+    assert akorn_here("export", "run", "--weights", "last").returncode == 0
+    last, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-last", "model"))
+    assert all(torch.equal(last[name], value) for name, value in trained.items())
 
 
 def test_what_cannot_be_exported(akorn_here: Akorn, tmp_path: Path) -> None:
