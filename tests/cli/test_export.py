@@ -34,7 +34,8 @@ def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
         assert (origin["weights"], origin["steps"]) == (which, 6)
         assert ("train.weights" in origin["overrides"]) == (which == "last")  # the recipe takes the average
         assert origin["overrides"]["model.channels"] == 16
-        assert (training_of(folder) or {})["weights_sha256"] == json.loads((folder / "config.json").read_text())["sha256"]
+        config = json.loads((folder / "config.json").read_text())
+        assert (training_of(folder) or {})["weights_sha256"] == config["sha256"]
     average, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-average", "model"))
     for name, value in trained.items():
         assert torch.equal(average[name], value)  # what the run itself took
