@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from akorn.baselines.iterated import IteratedBlock
-from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, Position, RotaryPosition
+from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, LayerNorm, Position, RotaryPosition
 from akorn.nn.position import Grid
 
 PositionName = Literal["absolute", "gta", "rotary", "none"]
@@ -21,9 +21,9 @@ class ItrSABlock(IteratedBlock):
 
     def __init__(self, channels: int, heads: int, *, position: Position | None = None, expansion: int = 2) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(channels)
+        self.norm = LayerNorm(channels, narrow=True)
         self.attention = AttentionCoupling(channels, heads, position=position)
-        self.mlp_norm = nn.LayerNorm(channels)
+        self.mlp_norm = LayerNorm(channels, narrow=True)
         self.mlp = nn.Sequential(
             nn.Linear(channels, expansion * channels), nn.GELU(), nn.Linear(expansion * channels, channels)
         )
@@ -74,6 +74,9 @@ class ItrSA(nn.Module):
 
     def prepare(self, x: Tensor) -> Tensor:
         """What the first block sees: the tokens, with their absolute positions where the model has these."""
+        # Tokens made of a picture lie channel by channel. Every sum x + … would pass that order on, and every norm
+        # would have to bring it back.
+        x = x.contiguous()
         return x if self.place is None else self.place(x)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from akorn.baselines.attention import PositionName, Transformer
+from akorn.nn import LayerNorm
 
 
 class PatchEmbedding(nn.Module):
@@ -56,7 +57,7 @@ class ViT(nn.Module):
         side = image_size // patch
         self.patches = PatchEmbedding(image_channels, channels, patch)
         self.body = Transformer(channels, heads, grid=(side, side), blocks=blocks, position=position)
-        self.norm = nn.LayerNorm(channels) if norm else nn.Identity()
+        self.norm = LayerNorm(channels) if norm else nn.Identity()
 
     def forward(self, images: Tensor) -> Tensor:
         """[B, image channels, H, W] → features [B, C, H/patch, W/patch]."""

@@ -9,6 +9,7 @@ are in the module that layers call, or beside it in `…_kernel(s)`, `…_tiles`
     convolution      convolutions whose gradients are quicker
     readout          the readout's lengths (Eq. 6)
     norm             GroupNorm
+    layer_norm       LayerNorm
 
 `tune` and `choices` time how work is best cut and remember it; inside `keep.keeping` more is kept for a backward pass.
 

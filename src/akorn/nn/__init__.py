@@ -5,7 +5,7 @@ from akorn.nn.block import KuramotoBlock, KuramotoStack, Transition
 from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling, SparseCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
-from akorn.nn.norm import ChannelAffine, GroupNorm
+from akorn.nn.norm import ChannelAffine, GroupNorm, LayerNorm
 from akorn.nn.position import GTA, AbsolutePosition, Position, RotaryPosition, sine_cosine
 from akorn.nn.readout import LinearReadout, Readout
 from akorn.nn.rules import Kuramoto, Residual, UpdateRule, WithoutProjection
@@ -26,6 +26,7 @@ __all__ = [
     "KuramotoBlock",
     "KuramotoLayer",
     "KuramotoStack",
+    "LayerNorm",
     "LearnedStart",
     "LinearReadout",
     "MixedStart",
