@@ -71,6 +71,25 @@ def test_scores_are_the_metrics_of_the_masks() -> None:
     assert found.mbo == pytest.approx(100 * metrics.mean(metrics.mbo(masks, truth)))
 
 
+def test_errors_are_those_of_the_mean_over_pictures_with_a_score() -> None:
+    data = squares(7, classes=True)
+    assert data.labels is not None
+    assert data.classes is not None
+    data.labels[[2, 5]], data.classes[[2, 5]] = 0, 0  # nothing to score
+    found = evaluate(Seen(place=4.0), data, 3)
+    assert found.errors.keys() == {f"{name}_error" for name in found.scores}
+    for name in ("fg_ari", "mbo", "mbo_c"):
+        known = np.delete(found.per_picture[name], [2, 5])
+        assert known.mean() == pytest.approx(found.scores[name])
+        spread = ((known - known.mean()) ** 2).sum() / 4
+        assert found.errors[f"{name}_error"] == pytest.approx((spread / 5) ** 0.5)
+        assert spread > 0
+    assert found.errors["mbo_i_error"] == found.errors["mbo_error"]
+    alone = evaluate(Seen(), data.load([0, 2]))  # two pictures, one of them with a score
+    assert alone.errors == {}
+    assert not any(key.endswith("_error") for key in alone.as_json())
+
+
 def test_several_numbers_of_clusters_are_each_ones_scores() -> None:
     data, model = squares(), Seen(place=0.3)
     curve = evaluate_counts(model, data, [2, 3, 5, 3])

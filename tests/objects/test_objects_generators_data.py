@@ -1,12 +1,13 @@
 """Generated pictures keep their rules to the pixel, and set, split, seed and number alone decide about each."""
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from akorn.errors import AkornError
-from akorn.objects.data import dsprites, shapes, tetrominoes
+from akorn.objects.data import Pictures, dsprites, generated, load, shapes, tetrominoes, write_npz
 from akorn.objects.data.generated import BLOCK, generate
 from akorn.objects.data.sets import GENERATED, SETS
 
@@ -222,3 +223,51 @@ def test_progress_and_fingerprint() -> None:
 def test_what_cannot_be_made_is_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(AkornError, match=said):
         generate(**{"name": "shapes", "count": 1, **options})
+
+
+# Of the paper's test pictures, as records of evaluations have them.
+TEST_PICTURES = {
+    "shapes": (1000, "9bd47ddaf63917713aab6e29aaf59f6bcfd5c591fd265ba32f5b290c708b1a00"),
+    "tetrominoes": (320, "4ed39837b42d10212ab55be83d780eed0a088fe48403b5925a5ce4669097b72b"),
+    "dsprites": (320, "48e2efa56be9ea9222871d64c28556d386d10dc2c167de422a66403d0d04b702"),
+}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_limit_takes_the_first_pictures_of_a_set_without_end(name: str) -> None:
+    papers, digest = TEST_PICTURES[name]
+    assert load(name, "test").fingerprint() == digest
+    more = load(name, "test", limit=papers + 70)
+    assert len(more) == papers + 70
+    assert more.load(range(papers)).fingerprint() == digest
+    fewer = load(name, "test", limit=3)
+    assert fewer.fingerprint() == more.load(range(3)).fingerprint()
+    assert len(load(name, "test", size=16, limit=papers + 1)) == papers + 1
+
+
+def test_a_limit_of_a_file_is_the_most(tmp_path: Path) -> None:
+    write_npz(tmp_path / "test.npz", generate("shapes", "test", 4))
+    assert [len(load(tmp_path, "test", limit=limit)) for limit in (3, 4, 5)] == [3, 4, 4]
+
+
+def test_what_does_not_fit_the_memory_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AkornError, match=r"^1,000,000,000,000 pictures of shapes take 4,800,000 GB, more than"):
+        load("shapes", "test", limit=10**12)
+    monkeypatch.setattr(generated, "machine_memory", lambda: 1e6)
+    picture = 40 * 40 * 3  # bytes, of the picture and of its mask
+    most = int(0.75e6) // picture
+    assert len(generate("shapes", count=most)) == most
+    with pytest.raises(AkornError, match=rf"{most + 1} pictures of shapes take 0 GB, .*: ask for fewer"):
+        generate("shapes", count=most + 1)
+    assert len(generate("shapes", count=2 * most, labels=False)) == 2 * most
+    assert isinstance(load("shapes", size=40, limit=most), Pictures)
+    with pytest.raises(AkornError, match="ask for fewer"):
+        load("shapes", size=80, limit=most // 4)  # fits, but not with its copies of four times the size
+    monkeypatch.setattr(generated, "machine_memory", lambda: float("inf"))  # where the system does not say
+    for count in (10**16, 10**400):
+        with pytest.raises(AkornError, match="do not fit the memory"):
+            generate("shapes", count=count)
+
+
+def test_memory_is_known() -> None:
+    assert generated.machine_memory() > 2**28

@@ -35,7 +35,7 @@ class Options(CommonOptions):
     size: int | None = None
     """Resize pictures to this side first; by default as the data has them."""
     limit: int | None = None
-    """At most so many pictures, the first ones."""
+    """At most so many pictures, the first ones; of a generated set exactly so many, even if the paper has fewer."""
     clusters: int | None = None
     """Number of clusters; by default that of the paper's tables for the data, or for what the model was trained on
     where a file does not tell which data it is."""
@@ -68,13 +68,14 @@ def run(options: Options) -> int:
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
     from akorn.objects.data import load
-    from akorn.objects.evaluate import evaluate_counts
+    from akorn.objects.evaluate import evaluate_counts, progress_bar
     from akorn.objects.segmenter import Segmenter, SegmentSettings
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
     source = _source(options)
-    data = load(source, options.split, options.size, options.limit)
+    with progress_bar("reading pictures", is_main()) as report:
+        data = load(source, options.split, options.size, options.limit, progress=report)
     first = data.load([0])
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
@@ -196,10 +197,10 @@ def _record(options: Options, found: Evaluation, source: str, data: PictureSet, 
     config = {
         "model": Path(options.model).name if origin is None else origin["recipe"],
         "data": data.name, **_origin(options, source), "size": options.size, "start_seed": facts.pop("seed"),
-        **{key: value for key, value in facts.items() if key not in found.scores},
+        **{key: value for key, value in facts.items() if key not in {**found.scores, **found.errors}},
     }  # fmt: skip
     return write_record(
-        "eval", str(config["model"]), {**found.scores, "seconds": seconds}, config=config,
+        "eval", str(config["model"]), {**found.scores, **found.errors, "seconds": seconds}, config=config,
         seed=int(origin["seed"]) if origin else 0, data_fingerprint=data.fingerprint(), wall_time=seconds,
         device=device, folder=options.results, extra={"training": origin},
     )  # fmt: skip
@@ -230,9 +231,12 @@ def _print(found: Evaluation, name: str) -> None:
 
     words = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO_i", "mbo_c": "MBO_c"}
     console = Console(highlight=False)
-    console.print("  ".join(f"{words[key]} {value:.1f}" for key, value in found.scores.items()))
+    errors = {key: f" ± {found.errors[f'{key}_error']:.1f}" for key in words if f"{key}_error" in found.errors}
+    console.print("  ".join(f"{words[key]} {value:.1f}{errors.get(key, '')}" for key, value in found.scores.items()))
     settings = found.settings
     console.print(
         f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
         f" up-tiling ×{settings.uptile}, T = {settings.steps}; {found.seconds:.1f} s"
     )
+    if errors:  # RESULTS.md has another ±, over seeds
+        console.print("± standard error of the mean over these pictures")

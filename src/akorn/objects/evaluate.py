@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from akorn.engine import processes
 from akorn.errors import AkornError
 from akorn.objects import metrics
 from akorn.objects.cluster import Method
+from akorn.objects.data.generated import Progress
 from akorn.objects.data.pictures import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS
 from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
@@ -48,10 +50,25 @@ class Evaluation:
         found = {"fg_ari": self.fg_ari, "mbo": self.mbo, "mbo_i": self.mbo_i, "mbo_c": self.mbo_c}
         return {name: value for name, value in found.items() if value is not None}
 
+    @property
+    def errors(self) -> dict[str, float]:
+        """Standard errors of the scores, as `fg_ari_error` and so on; none where less than two pictures have a score.
+
+        s / √n with s the standard deviation over the n pictures that have a score: what other pictures would change,
+        which other seeds of the training come on top of.
+        """
+        found = {}
+        for name in self.scores:
+            values = self.per_picture["mbo" if name == "mbo_i" else name]
+            values = values[~np.isnan(values)]
+            if len(values) > 1:
+                found[f"{name}_error"] = float(values.std(ddof=1)) / math.sqrt(len(values))
+        return found
+
     def as_json(self) -> dict[str, Any]:
-        """Scores and settings as JSON values."""
+        """Scores, their errors and settings as JSON values."""
         facts = {"pictures": len(self.per_picture["mbo"]), "clusters": self.clusters, **asdict(self.settings)}
-        return {**self.scores, **facts, "batch": self.batch, "seconds": self.seconds}
+        return {**self.scores, **self.errors, **facts, "batch": self.batch, "seconds": self.seconds}
 
 
 def evaluate(
@@ -141,12 +158,12 @@ def _score_all(
     total = len(data)
     table = torch.zeros(len(counts), len(names), total, dtype=torch.float64)
     starts = range(0, total, batch)
-    with _progress(f"{total} pictures", len(starts[rank::world]), progress and rank == 0) as report:
+    with progress_bar(f"{total} pictures", progress and rank == 0) as report:
         for done, start in enumerate(starts[rank::world], 1):
             chosen = list(range(start, min(start + batch, total)))
             scores = _score_batch(segmenter, data.load(chosen), counts, names, start // batch)
             table[:, :, chosen] = scores
-            report(done)
+            report(done, len(starts[rank::world]))
     return processes.add_up(table, segmenter.device) if world > 1 else table
 
 
@@ -176,15 +193,15 @@ def _train(model: Extractor, mode: bool) -> None:
 
 
 @contextmanager
-def _progress(text: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr."""
+def progress_bar(text: str, wanted: bool = True) -> Iterator[Progress]:
+    """A progress bar on stderr, for a function that is told how many are done, of how many."""
     if not wanted:
-        yield lambda done: None
+        yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        row = bar.add_task(text, total=total)
-        yield lambda done: bar.update(row, completed=done)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        row = bar.add_task(text, total=None)
+        yield lambda done, total: bar.update(row, completed=done, total=total)

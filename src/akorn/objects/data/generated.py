@@ -1,13 +1,15 @@
 """Data sets that need no download, the same for the same seed, however they are cut into pieces.
 
 Pictures come in blocks of 256, each with a random generator of its own, which set, split, seed and number of the
-block decide. So any stretch can be made alone, and splits share nothing. Torch-free.
+block decide. So any stretch can be made alone, a split has no end, and splits share nothing. Torch-free.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from akorn.objects.data.sets import GENERATED, SETS, SPLITS, Split, check_split
 Progress = Callable[[int, int], None]
 
 BLOCK = 256
+_SHARE = 0.75  # of the machine's memory that pictures may take
 _BLOCKS: dict[str, Callable[[np.random.Generator, int], tuple[Image, Mask]]] = {
     "shapes": shapes.block,
     "tetrominoes": tetrominoes.block,
@@ -46,8 +49,8 @@ def generate(
 ) -> Pictures:
     """Pictures `start` to `start + count` of a split of shapes, tetrominoes or dsprites.
 
-    count: the paper's number if it is not given. labels: whether the masks are wanted; training needs none.
-    `progress(done, count)` is called after each block.
+    count: the paper's number if it is not given; there may be more, as many as fit the memory. labels: whether the
+    masks are wanted; training needs none. `progress(done, count)` is called after each block.
     """
     if name not in _BLOCKS:
         raise AkornError(f"{name!r} cannot be generated, expected one of {', '.join(GENERATED)}")
@@ -56,9 +59,13 @@ def generate(
         count = default_count(name, split)
     if count < 1 or start < 0:
         raise AkornError(f"the number of pictures must be at least 1 and the first at least 0, got {count} and {start}")
+    check_memory(name, count, labels=labels)
     about = SETS[name]
-    images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
-    masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
+    try:
+        images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
+        masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
+    except (MemoryError, ValueError) as error:  # more than the system lends, or than an array can have
+        raise AkornError(f"{count:,} pictures of {name} do not fit the memory: ask for fewer") from error
     stop = start + count
     for number in range(start // BLOCK, -(-stop // BLOCK)):
         # A block is made whole even where less of it is wanted, so that its pictures never depend on how much.
@@ -71,6 +78,36 @@ def generate(
         if progress is not None:
             progress(high - start, count)
     return Pictures(images, masks, None, about.clusters, name)
+
+
+def check_memory(name: str, count: int, size: int | None = None, *, labels: bool = True) -> None:
+    """AkornError where so many pictures of a generated set, and their copies of side `size`, do not fit the memory.
+
+    Without it the system lends arrays of any size, and falters when they fill.
+    """
+    about = SETS[name]
+    sides = {about.size, about.size if size is None else size}
+    needed = count * sum(side**2 for side in sides) * (about.channels + (2 if labels else 0))
+    memory = machine_memory()
+    if needed > _SHARE * memory:
+        raise AkornError(
+            f"{count:,} pictures of {name} take {needed // 10**9:,} GB, more than three quarters of the memory"
+            f" ({memory / 1e9:.0f} GB): ask for fewer"
+        )
+
+
+def machine_memory() -> float:
+    """Bytes of memory that this machine has, or its container may use; infinite where the system does not say."""
+    try:
+        least = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        least = float("inf")
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # control groups, version 2 and 1
+        try:
+            least = min(least, float((Path("/sys/fs/cgroup") / limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # there is none, or it is the word "max"
+            continue
+    return least
 
 
 def _generator(name: str, split: Split, seed: int, number: int) -> np.random.Generator:

@@ -19,7 +19,7 @@ from pathlib import Path
 from akorn.errors import AkornError
 from akorn.objects.data import clevrtex, coco, files, voc
 from akorn.objects.data.fitting import Fit, resized
-from akorn.objects.data.generated import Progress, default_count, generate
+from akorn.objects.data.generated import Progress, check_memory, default_count, generate
 from akorn.objects.data.multiobject import is_shard, read_multiobject
 from akorn.objects.data.npz import read_npz
 from akorn.objects.data.pictures import Pictures
@@ -43,15 +43,16 @@ def load(
 
     split: "train", "valid" or "test"; a single npz file, and a folder of pictures without such parts, is what it is.
     size: the side pictures are resized to, by `fit`; without it arrays stay as they are and files come in the size of
-    the paper's tables. limit: only so many, the first ones. seed, progress: of a generated set. labels: false where
-    arrays of masks need not be made, as for training; masks in files are read only when they are asked for.
+    the paper's tables. limit: of a file or folder at most so many, the first ones; of a generated set, which has no
+    end, exactly so many, by default the paper's number. seed, progress: of a generated set. labels: false where arrays
+    of masks need not be made, as for training; masks in files are read only when they are asked for.
     """
     part = check_split(split)
     check_limit(limit)
     path = Path(source)
     if str(source) in GENERATED and not path.exists():
-        count = default_count(str(source), part)
-        count = count if limit is None else min(count, limit)
+        count = default_count(str(source), part) if limit is None else limit
+        check_memory(str(source), count, size, labels=labels)
         arrays = generate(str(source), part, count, seed, labels=labels, progress=progress)
         return arrays if size is None else resized(arrays, size, fit)
     if not path.exists():

@@ -1,0 +1,63 @@
+"""`akorn eval` on as many generated pictures as are asked for: how exact its scores are, printed and in records."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from akorn.objects.config import AkornConfig
+from akorn.objects.model import build
+
+from .conftest import Akorn, assert_refused
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[object]:
+    """`akorn eval` of a tiny model that says it was trained on Tetrominoes, which are hence its data."""
+    torch.manual_seed(0)
+    folder = tmp_path / "tetrominoes_akorn"
+    build(AkornConfig(image_size=32, patch=8, channels=16, heads=2, steps=8)).save_pretrained(folder)
+    (folder / "training.json").write_text('{"recipe": "tetrominoes_akorn", "seed": 3, "overrides": {}}')
+    return ["eval", "tetrominoes_akorn", "--device", "cpu"]
+
+
+def test_more_pictures_than_the_paper_has_and_their_errors(
+    akorn_here: Akorn, words: list[object], tmp_path: Path
+) -> None:
+    scored = akorn_here(*words, "--limit", 330, "--json", "--results", "results")
+    assert scored.returncode == 0, scored.stderr
+    told = json.loads(scored.stdout)
+    assert (told["pictures"], told["data"]) == (330, "tetrominoes")
+    assert all(isinstance(told[name], float) for name in ("fg_ari", "mbo"))
+    assert 0 < told["fg_ari_error"] < 3
+    assert 0 < told["mbo_error"] < 3
+    (record,) = (tmp_path / "results").iterdir()
+    kept = json.loads(record.read_text())
+    assert kept["metrics"].keys() == {"fg_ari", "mbo", "fg_ari_error", "mbo_error", "seconds"}
+    assert kept["metrics"]["fg_ari_error"] == told["fg_ari_error"]
+    assert kept["config"]["pictures"] == 330
+    assert not any("error" in key for key in kept["config"])
+
+    page = akorn_here("results", "--out", "-").stdout  # the record fills its cells all the same
+    (row,) = re.findall(r"^\| AKOrN, attention \|.*88\.6.*", page, re.M)
+    assert row.startswith(f"| AKOrN, attention | {told['fg_ari']:.1f} (1) | 88.6 ± 1.7 | {told['mbo']:.1f} (1) |")
+
+
+def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) -> None:
+    many = akorn_here(*words, "--limit", 6).stdout.splitlines()
+    assert re.fullmatch(r"FG-ARI -?\d+\.\d ± \d+\.\d  MBO \d+\.\d ± \d+\.\d", many[0])
+    assert many[1].startswith("tetrominoes: 6 pictures, 4 clusters")
+    assert "standard error" in many[2]
+    one = akorn_here(*words, "--limit", 1).stdout
+    assert re.match(r"FG-ARI -?\d+\.\d  MBO \d+\.\d\n", one)
+    assert "±" not in one
+
+
+def test_pictures_that_fit_no_memory(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
+    refused = akorn_here(*words, "--limit", 10**12, "--results", "results")
+    assert_refused(refused, "1,000,000,000,000 pictures of tetrominoes", "ask for fewer")
+    assert not (tmp_path / "results").exists()
