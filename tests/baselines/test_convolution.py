@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from akorn import kernels
 from akorn.baselines import ItrConv, ItrConvBlock, PatchEmbedding, ViT
 
 
@@ -22,6 +26,38 @@ def test_a_block_is_residual_convolutions_and_one_mlp() -> None:
     expected = expected + block.mlp[2](hidden)
     torch.testing.assert_close(block(x, 3), expected)
     assert hidden.shape[1] == 16
+
+
+def test_a_block_takes_fused_parts_that_leave_channels_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from akorn.kernels import convolution, norm
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # there in Triton's interpreter
+    torch.manual_seed(0)
+    block = ItrConvBlock(8, 3, groups=2).to(device)
+    block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    x = torch.randn(2, 8, 4, 4, device=device).contiguous(memory_format=torch.channels_last)
+    expected = block(x.contiguous(), 2)
+    called: list[str] = []
+
+    def counted(name: str, fused: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: called.append(name) or fused(*given)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(kernels, "_interpreted", True)
+    monkeypatch.setattr(norm, "group_norm", counted("norm", norm.group_norm))
+    monkeypatch.setattr(convolution, "conv2d", counted("convolution", convolution.conv2d))
+    for module in block.modules():
+        module.register_forward_hook(lambda *hooked: assert_last(hooked[2]))
+    found = block(x.requires_grad_(), 2)
+    assert called == 3 * ["norm", "convolution"] + ["convolution"]  # two steps and the MLP's two
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    found.sum().backward()
+    assert x.grad is not None
+    assert_last(x.grad)
+
+
+def assert_last(x: torch.Tensor) -> None:
+    assert x.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_steps_share_their_weights_and_blocks_do_not() -> None:

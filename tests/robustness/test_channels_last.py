@@ -11,8 +11,8 @@ import torch
 from robustness_toy import TINY, write_cifar
 
 from akorn.engine import TrainResult, load_weights, train
-from akorn.robustness.config import AkornConfig
-from akorn.robustness.model import CifarNet
+from akorn.robustness.config import AkornConfig, ItrConvConfig, ResNetConfig
+from akorn.robustness.model import CifarNet, ModelConfig, build
 from akorn.robustness.recipes import RECIPES, ValidConfig, cifar10_akorn_conv
 from akorn.robustness.task import make_task
 
@@ -64,3 +64,26 @@ def test_model_files_do_not_show_it(tmp_path: Path) -> None:
     again = CifarNet.from_pretrained(tmp_path / "last")
     assert all(p.is_contiguous() for p in again.parameters())
     assert again(images, start_seed=1).shape == (3, 10)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("config", [AkornConfig(), ItrConvConfig(), ResNetConfig()])
+def test_no_layer_leaves_it_on_a_gpu(config: ModelConfig) -> None:
+    model = build(config).cuda()
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+    left: list[str] = []
+
+    def look(name: str, out: object) -> None:
+        arrays = out if isinstance(out, tuple) else (out,)
+        for array in arrays:
+            if isinstance(array, torch.Tensor) and array.ndim == 4:
+                if not array.is_contiguous(memory_format=torch.channels_last):
+                    left.append(name)
+
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda _module, _given, out, name=name: look(name, out))  # type: ignore[misc]
+    with torch.autocast("cuda", torch.bfloat16):
+        model(torch.rand(4, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)).sum().backward()
+    # A random start is drawn channels first and brought in order once, by the first layer.
+    assert [name for name in left if name != "start"] == []

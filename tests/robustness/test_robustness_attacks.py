@@ -190,6 +190,18 @@ def test_autoattack_on_models_with_and_without_a_random_start() -> None:
     assert any("randomized" in words for words in square.warnings)  # AutoAttack's own suspicion is kept
 
 
+def test_cudnn_searches_for_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(12)
+    seen: list[tuple[bool, bool]] = []
+    model = Templates()
+    model.register_forward_hook(lambda *_: seen.append((torch.is_grad_enabled(), torch.backends.cudnn.benchmark)))
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    autoattack(model, as_float(images), labels, version="standard", queries=20, epsilon=EPSILON)
+    assert set(seen) == {(True, True), (False, False)}  # Square's pictures become fewer: a search each time
+    assert torch.backends.cudnn.benchmark
+
+
 def test_autoattack_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyautoattack", None)
     images, labels = template_pictures(2)

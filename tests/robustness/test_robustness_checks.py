@@ -31,6 +31,19 @@ def test_an_honest_model_passes(blur: float) -> None:
     assert bool(found[1].accuracies) == bool(blur)
 
 
+def test_no_attack_runs_twice() -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(20)
+    said: list[str] = []
+    settings = CheckSettings(steps=(2, 3), eot=(1, 2), epsilons=(8 / 255, 32 / 255), queries=2)
+    found = check_defence(Templates(0.05), images, labels, settings, progress=said.append)
+    assert said == [
+        *("PGD, 3 steps", "PGD, 2 steps", "PGD, EoT 1", "PGD, ε = 32/255", "random noise", "Square, 2 queries"),
+    ]
+    accuracies = {check.name: check.accuracies for check in found}
+    assert accuracies["epsilon"]["8/255"] == accuracies["steps"]["3"] == accuracies["eot"]["2"]
+
+
 def test_hidden_gradients_are_found_out() -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(60)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from akorn.baselines.iterated import IteratedBlock
+from akorn.nn import GroupNorm
+from akorn.nn.convolution import Conv2d
 
 _GROUPS = 32  # GroupNorm's usual number; the paper does not give its own
 
@@ -25,14 +27,13 @@ class ItrConvBlock(IteratedBlock):
 
     def __init__(self, channels: int, kernel_size: int, *, groups: int | None = None, expansion: int = 2) -> None:
         super().__init__()
-        if kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
         groups = next(g for g in range(_GROUPS, 0, -1) if channels % g == 0) if groups is None else groups
-        self.norm = nn.GroupNorm(groups, channels)
-        self.conv = nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2)
-        self.mlp_norm = nn.GroupNorm(groups, channels)
+        # Our own norm, since torch's brings pictures with channels last to channels first on a GPU, every time.
+        self.norm = GroupNorm(groups, channels)
+        self.conv = Conv2d(channels, channels, kernel_size)
+        self.mlp_norm = GroupNorm(groups, channels)
         self.mlp = nn.Sequential(
-            nn.Conv2d(channels, expansion * channels, 1), nn.GELU(), nn.Conv2d(expansion * channels, channels, 1)
+            Conv2d(channels, expansion * channels, 1), nn.GELU(), Conv2d(expansion * channels, channels, 1)
         )
 
     def _iterate(self, x: Tensor) -> Tensor:

@@ -90,14 +90,23 @@ def _package() -> Any:
 
 
 class _Drawing(nn.Module):
-    """The model as a function of pictures alone, with new random starts at every call."""
+    """The model as a function of pictures alone, with new random starts at every call.
+
+    Without gradients cuDNN looks for no fastest algorithms: Square asks about ever fewer pictures, and each new number
+    of them would be a new search for every convolution, longer than thousands of its queries.
+    """
 
     def __init__(self, model: Attackable, generator: torch.Generator) -> None:
         super().__init__()
         self.model, self.generator = model, generator
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.model(images, self.generator)
+        search = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = search and torch.is_grad_enabled()
+        try:
+            return self.model(images, self.generator)
+        finally:
+            torch.backends.cudnn.benchmark = search
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from akorn.baselines.convolution import ItrConvBlock
 from akorn.baselines.resnet import ResNet
 from akorn.baselines.vit import ViT
+from akorn.nn.convolution import Conv2d
 from akorn.robustness.config import ItrConvConfig, ResNetConfig, ViTConfig, check
 from akorn.robustness.net import CifarNet
 
@@ -24,9 +25,9 @@ class ItrConvNet(CifarNet):
         check(config)
         super().__init__(config, config.channels[-1])
         channels = config.channels
-        self.stem = nn.Conv2d(3, channels[0], 3, padding=1)
+        self.stem = Conv2d(3, channels[0], 3)
         self.blocks = nn.ModuleList(ItrConvBlock(c, k) for c, k in zip(channels, config.kernels, strict=True))
-        self.transitions = nn.ModuleList(nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairwise(channels))
+        self.transitions = nn.ModuleList(Conv2d(a, b, 3, 2) for a, b in pairwise(channels))
         self._steps = config.steps
 
     def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
