@@ -75,11 +75,10 @@ def test_no_layer_leaves_it_on_a_gpu(config: ModelConfig) -> None:
     left: list[str] = []
 
     def look(name: str, out: object) -> None:
-        arrays = out if isinstance(out, tuple) else (out,)
-        for array in arrays:
-            if isinstance(array, torch.Tensor) and array.ndim == 4:
-                if not array.is_contiguous(memory_format=torch.channels_last):
-                    left.append(name)
+        for array in out if isinstance(out, tuple) else (out,):
+            pictures = isinstance(array, torch.Tensor) and array.ndim == 4
+            if pictures and not array.is_contiguous(memory_format=torch.channels_last):
+                left.append(name)
 
     for name, module in model.named_modules():
         module.register_forward_hook(lambda _module, _given, out, name=name: look(name, out))  # type: ignore[misc]
