@@ -16,13 +16,15 @@ TINY = AkornConfig(channels=(8, 8, 16), kernels=(3, 3, 3), steps=(1, 2, 1))
 
 
 class Templates(nn.Module):
-    """Logits are the correlations of a picture with ten templates, of which it has one; `blur` adds random noise."""
+    """Logits are the correlations of a picture with ten templates, of which it has one; `blur` adds random noise, and
+    `rough` waves of this height that are shorter than a grey level.
+    """
 
-    def __init__(self, blur: float = 0.0, hide: bool = False, side: int = SIDE) -> None:
+    def __init__(self, blur: float = 0.0, hide: bool = False, side: int = SIDE, rough: float = 0.0) -> None:
         super().__init__()
         drawn = torch.rand(10, 3, side, side, generator=torch.Generator().manual_seed(7))
         self.templates = nn.Parameter((drawn - 0.5).sign())
-        self.blur, self.hide = blur, hide
+        self.blur, self.hide, self.rough = blur, hide, rough
 
     @property
     def random_start(self) -> bool:
@@ -31,6 +33,8 @@ class Templates(nn.Module):
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if self.hide:  # rounding has no gradient: the defence that is none
             images = (images * 64).round() / 64
+        if self.rough:
+            images = images + self.rough * (2000 * images).sin()
         if self.blur:
             images = images + self.blur * torch.randn(images.shape, generator=generator)
         return 40 * torch.einsum("bchw,kchw->bk", images - 0.5, self.templates) / self.templates[0].numel()

@@ -24,10 +24,11 @@ def test_an_honest_model_passes(blur: float) -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(60)
     found = check_defence(Templates(blur), images, labels, SMALL, EvalSettings(starts=2), source=Templates())
-    assert [check.name for check in found] == ["steps", "eot", "epsilon", "black-box"]
-    assert [check.passed for check in found] == [True] * 4, [check.reason for check in found]
+    assert [check.name for check in found] == ["steps", "eot", "epsilon", "smooth", "gradient", "black-box"]
+    assert [check.passed for check in found] == [True] * 6, [check.reason for check in found]
     assert found[2].accuracies["128/255"] == 0
-    assert set(found[3].accuracies) == {"pgd", "noise", "square", "transfer"}
+    assert found[4].accuracies["cosine"] > 90
+    assert set(found[5].accuracies) == {"pgd", "noise", "square", "transfer"}
     assert bool(found[1].accuracies) == bool(blur)
 
 
@@ -38,7 +39,8 @@ def test_no_attack_runs_twice() -> None:
     settings = CheckSettings(steps=(2, 3), eot=(1, 2), epsilons=(8 / 255, 32 / 255), queries=2)
     found = check_defence(Templates(0.05), images, labels, settings, progress=said.append)
     assert said == [
-        *("PGD, 3 steps", "PGD, 2 steps", "PGD, EoT 1", "PGD, ε = 32/255", "random noise", "Square, 2 queries"),
+        *("PGD, 3 steps", "PGD, 2 steps", "PGD, EoT 1", "PGD, ε = 32/255", "PGD on the smoothed loss"),
+        *("gradients nearby", "random noise", "Square, 2 queries"),
     ]
     accuracies = {check.name: check.accuracies for check in found}
     assert accuracies["epsilon"]["8/255"] == accuracies["steps"]["3"] == accuracies["eot"]["2"]
@@ -49,9 +51,24 @@ def test_hidden_gradients_are_found_out() -> None:
     images, labels = template_pictures(60)
     found = {c.name: c for c in check_defence(Templates(hide=True), images, labels, SMALL, source=Templates())}
     assert not found["epsilon"].passed  # an attack without gradients never gets there
+    assert not found["gradient"].passed
+    assert found["gradient"].accuracies == {"cosine": 0.0}
     assert not found["black-box"].passed
     assert found["black-box"].accuracies["transfer"] < found["black-box"].accuracies["pgd"]
     assert "transfer" in found["black-box"].reason or "square" in found["black-box"].reason
+
+
+def test_a_rough_loss_is_found_out() -> None:
+    """Fast waves on the pictures turn gradients every other grey level; the loss in the mean over noise has none."""
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(60)
+    settings = CheckSettings(steps=(4, 8), eot=(16, 64), epsilons=(8 / 255,), queries=2)
+    found = {c.name: c for c in check_defence(Templates(rough=0.002), images, labels, settings, source=Templates())}
+    assert not found["gradient"].passed
+    assert found["gradient"].accuracies["cosine"] < 30
+    assert not found["smooth"].passed
+    assert found["smooth"].accuracies["smoothed"] < found["smooth"].accuracies["pgd"] - 20
+    assert "smoothed gets" in found["smooth"].reason
 
 
 def test_the_rules_allow_two_standard_errors() -> None:

@@ -142,13 +142,13 @@ def test_words_of_the_commands() -> None:
 def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_cifar(tmp_path / "data")
     options = eval_robustness.Options(
-        model=str(model_folder), data=data, limit=8, starts=2, attacks="fgsm, pgd,transfer", attack_limit=4, eot=2,
-        attack_steps=2, source=str(model_folder), batch=4, device="cpu", json=True, plots=tmp_path / "plots",
+        model=str(model_folder), data=data, limit=8, starts=2, attacks="fgsm, pgd,pgd-smooth,transfer", attack_limit=4,
+        eot=2, attack_steps=2, source=str(model_folder), batch=4, device="cpu", json=True, plots=tmp_path / "plots",
         results=tmp_path / "results",
     )  # fmt: skip
     assert eval_robustness.run(options) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"clean", "noise", "ece", "fgsm", "pgd", "transfer"} <= found.keys()
+    assert {"clean", "noise", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"} <= found.keys()
     assert (found["pictures"], found["attacked"], found["starts"], found["eot"]) == (8, 4, 2, 2)
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"reliability.png", "adversarial.png"}
     (record,) = (tmp_path / "results").iterdir()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
     from akorn.robustness.report import Report
 
-ATTACKS = ("fgsm", "pgd", "square", "autoattack", "autoattack-standard", "transfer")
+ATTACKS = ("fgsm", "pgd", "pgd-smooth", "square", "autoattack", "autoattack-standard", "transfer")
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Options(CommonOptions):
     starts: int = 1
     """Random starts K whose probabilities are averaged for every answer."""
     attacks: str = ""
-    """Comma-separated: fgsm, pgd, square, autoattack (rand with EoT for a random start, else standard),
-    autoattack-standard (with the start fixed by the seed), transfer (needs --source)."""
+    """Comma-separated: fgsm, pgd, pgd-smooth (on the loss in the mean over noisy pictures), square, autoattack (rand
+    with EoT for a random start, else standard), autoattack-standard (with the start fixed by the seed), transfer (needs
+    --source)."""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
     epsilon: float = 8 / 255

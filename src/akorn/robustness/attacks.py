@@ -4,6 +4,9 @@ Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is no s
 start says little about the next. Expectation over transformation (Athalye et al.) follows the mean of the gradients
 over `eot` starts, drawn anew in every step. Models without a random start need one only. Where pictures are few,
 several starts of each run at once: `at_once` says how many pictures that may be.
+
+A loss may also be rough: its gradient holds for less than a grey level (`gradient_agreement`) and leads nowhere. With
+`noise`, PGD climbs the loss in the mean over noisy pictures instead, whose gradient is the mean of gradients nearby.
 """
 
 from __future__ import annotations
@@ -54,9 +57,13 @@ class PGD:
     loss: LossName = "cross-entropy"
     at_once: int | None = None
     """Pictures, each counted once a start, that run at once; at least all that the attack is given, with one start."""
+    noise: float = 0.0
+    """σ of the Gaussian noise on the pictures behind each gradient, new for every start; 0 for none."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if not 0 <= self.noise < float("inf"):
+            raise AkornError(f"the attack's noise must be at least 0, got {self.noise}")
         for name in ("steps", "eot", "restarts"):
             if getattr(self, name) < 1:
                 raise AkornError(f"{name} of the attack must be at least 1, got {getattr(self, name)}")
@@ -81,10 +88,12 @@ class PGD:
             place = torch.rand(images.shape, generator=generator, device=images.device, dtype=images.dtype)
             x = low + (high - low) * place
             for _ in range(self.steps):
-                gradient, loss = loss_gradient(model, x, labels, self.eot, generator, self.loss, self.at_once)
+                gradient, loss = loss_gradient(
+                    model, x, labels, self.eot, generator, self.loss, self.at_once, self.noise
+                )
                 keep(x, loss)
                 x = (x + alpha * gradient.sign()).clamp(low, high)
-            keep(x, mean_loss(model, x, labels, self.eot, generator, self.loss, self.at_once))
+            keep(x, mean_loss(model, x, labels, self.eot, generator, self.loss, self.at_once, self.noise))
         return best
 
 
@@ -116,14 +125,15 @@ def loss_gradient(
     generator: torch.Generator | None,
     loss: LossName = "cross-entropy",
     at_once: int | None = None,
+    noise: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of each picture's loss and the loss [B], both means over `eot` random starts."""
-    eot = eot if model.random_start else 1
+    """The gradient of each picture's loss and the loss [B], both means over `eot` random starts and noisy copies."""
+    eot = eot if model.random_start or noise else 1
     gradient = torch.zeros_like(images)
     total = torch.zeros(len(images), device=images.device)
     for starts in _shares(eot, len(images), at_once):
         with torch.enable_grad():
-            x = images.detach().repeat(starts, 1, 1, 1).requires_grad_()
+            x = _copies(images.detach(), starts, noise, generator).requires_grad_()
             each = per_picture(model(x, generator), labels.repeat(starts), loss)
             found = torch.autograd.grad(each.sum(), x)[0]
         gradient += found.unflatten(0, (starts, -1)).sum(0)
@@ -140,14 +150,45 @@ def mean_loss(
     generator: torch.Generator | None,
     loss: LossName = "cross-entropy",
     at_once: int | None = None,
+    noise: float = 0.0,
 ) -> Tensor:
-    """Each picture's loss in the mean over `eot` random starts: [B]."""
-    eot = eot if model.random_start else 1
+    """Each picture's loss in the mean over `eot` random starts and noisy copies: [B]."""
+    eot = eot if model.random_start or noise else 1
     found = [
-        per_picture(model(images.repeat(starts, 1, 1, 1), generator), labels.repeat(starts), loss)
+        per_picture(model(_copies(images, starts, noise, generator), generator), labels.repeat(starts), loss)
         for starts in _shares(eot, len(images), at_once)
     ]
     return torch.cat(found).unflatten(0, (eot, -1)).mean(0)
+
+
+def gradient_agreement(
+    model: Attackable,
+    images: Tensor,
+    labels: Tensor,
+    eot: int,
+    generator: torch.Generator | None,
+    at_once: int | None = None,
+    distance: float = 0.25 / 255,
+) -> Tensor:
+    """The cosine between the gradients at each picture and at one so far away in every pixel: [B], 0 without gradient.
+
+    By default that is a quarter of a grey level. Of a smooth loss it is nearly 1; near 0 no step along a gradient of
+    this size is worth more than one at random.
+    """
+    signs = torch.rand(images.shape, generator=generator, device=images.device).sub(0.5).sign()
+    here, there = (
+        loss_gradient(model, place, labels, eot, generator, at_once=at_once)[0].flatten(1)
+        for place in (images, images + distance * signs)
+    )
+    return F.cosine_similarity(here, there, 1)
+
+
+def _copies(images: Tensor, count: int, noise: float, generator: torch.Generator | None) -> Tensor:
+    """Every picture so many times, [count · B, 3, H, W], with noise of its own each."""
+    x = images.repeat(count, 1, 1, 1)
+    if noise:
+        x = x + noise * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+    return x
 
 
 def _shares(eot: int, pictures: int, at_once: int | None) -> list[int]:

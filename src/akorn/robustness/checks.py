@@ -6,6 +6,8 @@ attack on the same pictures, and holds or fails within two standard errors of th
     steps       more steps of PGD only lower the accuracy, and it settles
     eot         more starts behind each gradient only lower it, and it settles
     epsilon     a larger ε only lowers it, down to nothing
+    smooth      PGD on the loss in the mean over noisy pictures does no better than PGD
+    gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow
     black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
                 than PGD
 """
@@ -18,9 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from akorn.robustness.attacks import EPSILON, PGD
+from akorn.robustness.attacks import EPSILON, PGD, gradient_agreement
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
     EvalSettings,
@@ -37,6 +40,9 @@ from akorn.robustness.evaluate import (
 ERRORS = 2.0
 """How many standard errors a difference may be off."""
 
+AGREEMENT = 50.0
+"""The least mean cosine of gradients nearby, in percent, that passes for the same way."""
+
 
 @dataclass(frozen=True)
 class CheckSettings:
@@ -51,6 +57,8 @@ class CheckSettings:
     """Sizes ε, growing; at the last nothing should be left."""
     queries: int = 1000
     """Of Square; 0 leaves it out."""
+    noise: float = EPSILON / 2
+    """σ of the noise over which the smooth check averages the loss."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "eot", "epsilons"):
@@ -66,7 +74,8 @@ class Check:
     name: str
     passed: bool
     accuracies: dict[str, float]
-    """In percent, in the order in which they should fall (or, for black-box, white-box first)."""
+    """In percent, in the order in which they should fall (where attacks are compared, PGD first); for `gradient` the
+    mean cosine."""
     reason: str
     """What failed, or what was found to hold."""
 
@@ -117,6 +126,10 @@ def check_defence(
         for e in settings.epsilons
     ]
     found.append(vanishes("epsilon", sizes))
+    smooth = under(replace(strongest, noise=settings.noise), "PGD on the smoothed loss")
+    found.append(no_better("smooth", white, [("smoothed", smooth)]))
+    say("gradients nearby")
+    found.append(_agrees(model, images, labels, strongest.eot, asking))
 
     say("random noise")
     black = [("noise", noisy_score(model, images, labels, asking, epsilon=settings.epsilon, kind="sign"))]
@@ -180,6 +193,21 @@ def _rises(scores: Sequence[tuple[str, Score]]) -> str | None:
 def _check(name: str, scores: Sequence[tuple[str, Score]], reason: str | None, fine: str) -> Check:
     accuracies = {label: found.accuracy for label, found in scores}
     return Check(name, reason is None, accuracies, fine if reason is None else reason)
+
+
+def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: EvalSettings) -> Check:
+    """The check `gradient`; with as many starts behind each gradient as the attacks have."""
+    device = next(model.parameters()).device
+    generator = torch.Generator(device).manual_seed(asking.seed)
+    with asked(model, asking.precision, search=True):
+        cosines = [
+            gradient_agreement(model, as_float(part.to(device)), truth.to(device), eot, generator)  # type: ignore[arg-type]
+            for part, truth in zip(images.split(asking.batch_size), labels.split(asking.batch_size), strict=True)
+        ]
+    mean = 100 * float(torch.cat(cosines).mean())
+    same = mean >= AGREEMENT
+    reason = "gradients nearby agree" if same else "gradients a quarter of a grey level apart do not agree"
+    return Check("gradient", same, {"cosine": mean}, reason)
 
 
 def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:

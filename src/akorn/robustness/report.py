@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Request:
     """What is asked for beside clean accuracy, noise and calibration."""
 
     attacks: tuple[str, ...] = ()
-    """Of fgsm, pgd, square, autoattack, autoattack-standard, transfer."""
+    """Of fgsm, pgd, pgd-smooth, square, autoattack, autoattack-standard, transfer."""
     limit: int | None = None
     attack_limit: int | None = None
     epsilon: float = EPSILON
@@ -175,18 +175,23 @@ def _attack(
         "queries": request.queries,
     }
     pgd = PGD(request.epsilon, request.steps, request.eot)
+    by_gradients: dict[str, PGD | FGSM] = {
+        "fgsm": FGSM(request.epsilon, request.eot),
+        "pgd": pgd,
+        "pgd-smooth": replace(pgd, noise=request.epsilon / 2),
+        "transfer": pgd,
+    }
     for name in request.attacks:
         say(name, 0, 0)
-        if name in ("fgsm", "pgd", "transfer"):
-            attack: PGD | FGSM = FGSM(request.epsilon, request.eot) if name == "fgsm" else pgd
+        if name in by_gradients:
             victim = source if name == "transfer" else None
             if name == "transfer" and source is None:
                 raise AkornError("transfer needs a source, the model whose adversarial pictures are transferred")
             found = attacked_score(
-                model, few.images, few.labels, attack, settings, source=victim,
+                model, few.images, few.labels, by_gradients[name], settings, source=victim,
                 progress=lambda d, t, name=name: say(name, d, t),  # type: ignore[misc]
             )  # fmt: skip
-            report.add(name, found)
+            report.add(name.replace("-", "_"), found)
         else:
             _autoattack(model, few, request, settings, name, report)
 
