@@ -69,13 +69,13 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     """What `akorn train` left about a model's training in its folder, or in that of shipped weights.
 
-    `weights_sha256` tells the models of two runs apart whose settings and seed are the same.
+    `weights_sha256` is of the weights that are there now: it tells two runs with the same settings and seed apart.
     """
     for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
         file = folder / "training.json"
         if file.is_file():
             origin: dict[str, Any] = json.loads(file.read_text())
-            config = folder / "config.json"
+            config = folder / CONFIG
             if config.is_file():
                 origin["weights_sha256"] = json.loads(config.read_text()).get("sha256")
             return origin

@@ -16,7 +16,7 @@ from akorn.engine.tables import chosen, render
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
 from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
-from akorn.objects.tables import NATURAL, SHAPES_TABLE, SYNTH, TABLES
+from akorn.objects.tables import NATURAL, SHAPES_TABLE, SYNTH, TABLES, TRIED
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -187,6 +187,20 @@ def test_trials_fill_no_cell() -> None:
     clevr = record("clevr_akorn", data="clevr", clusters=11, source="clevr.tfrecords")
     clevr["extra"] = {"training": {"overrides": {"data.path": "clevr.tfrecords"}}}  # which it cannot do without
     assert len(chosen([clevr], SYNTH.rows[3].cells[4])) == 1
+
+
+def test_trials_are_told_by_what_they_were_trained_with() -> None:
+    """Not by what the recipe said then or says now."""
+    rows = {row.label: row.cells[0] for row in TRIED.rows}
+    trained: list[tuple[dict[str, object], str]] = [
+        ({"overrides": {"train.epochs": 10}}, "Tetrominoes: γ = 0.5, C as it is, TF32, seed 0"),  # of then
+        ({"overrides": {"train.epochs": 10}, "precision": "bf16"}, "bf16, seed 0"),  # of now
+        ({"overrides": {"train.epochs": 10, "model.gamma": 1.0}}, "γ = 1, seed 0"),
+        ({"overrides": {}, "weights": "last", "steps": 11_700}, "Tetrominoes, 50 epochs: the last weights"),
+    ]
+    for facts, label in trained:
+        found = {**record(split="valid", pictures=1000), "extra": {"training": facts}}
+        assert [name for name, cell in rows.items() if chosen([found], cell)] == [label]
 
 
 def test_every_recipe_has_its_row_and_rows_have_recipes() -> None:

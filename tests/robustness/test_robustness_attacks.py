@@ -7,9 +7,10 @@ import sys
 import pytest
 import torch
 from robustness_toy import TINY, Templates, template_pictures
+from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.robustness.attacks import FGSM, PGD, loss_gradient, mean_loss, per_picture
+from akorn.robustness.attacks import FGSM, PGD, gradient_agreement, loss_gradient, mean_loss, per_picture
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
     EvalSettings,
@@ -214,3 +215,25 @@ def test_a_start_is_fixed_and_freed() -> None:
     with fixed_start(model, 3):
         assert not model.random_start
     assert model.random_start
+
+
+def test_gradients_nearby_agree_where_the_loss_is_smooth() -> None:
+    """However random the starts are, which both gradients share, and however sure the answers."""
+    images, labels = template_pictures(8)
+    pictures = images.float() / 255
+
+    class Turning(Templates):
+        """Every start looks at the picture through other signs: gradients of two starts have nothing in common."""
+
+        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            signs = (torch.rand(images.shape, generator=generator) - 0.5).sign()
+            return super().forward(0.5 + (images - 0.5) * signs, generator)
+
+    for model in (Templates(0.05), Turning(0.05), Templates(rough=0.002)):
+        same = gradient_agreement(model, pictures, labels, 3, generator(), distance=0.0)
+        assert torch.allclose(same, torch.ones(8, dtype=same.dtype))
+        near = gradient_agreement(model, pictures, labels, 3, generator()).mean()
+        assert near < 0.5 if model.rough else near > 0.9
+    sure = Templates()
+    sure.templates.data *= 50
+    assert gradient_agreement(sure, pictures, labels, 1, generator()).min() > 0.9

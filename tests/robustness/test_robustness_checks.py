@@ -27,7 +27,7 @@ def test_an_honest_model_passes(blur: float) -> None:
     assert [check.name for check in found] == ["steps", "eot", "epsilon", "smooth", "gradient", "black-box"]
     assert [check.passed for check in found] == [True] * 6, [check.reason for check in found]
     assert found[2].accuracies["128/255"] == 0
-    assert found[4].accuracies["cosine"] > 90
+    assert found[4].accuracies["cosine, %"] > 90
     assert set(found[5].accuracies) == {"pgd", "noise", "square", "transfer"}
     assert bool(found[1].accuracies) == bool(blur)
 
@@ -52,7 +52,7 @@ def test_hidden_gradients_are_found_out() -> None:
     found = {c.name: c for c in check_defence(Templates(hide=True), images, labels, SMALL, source=Templates())}
     assert not found["epsilon"].passed  # an attack without gradients never gets there
     assert not found["gradient"].passed
-    assert found["gradient"].accuracies == {"cosine": 0.0}
+    assert found["gradient"].accuracies == {"cosine, %": 0.0}
     assert not found["black-box"].passed
     assert found["black-box"].accuracies["transfer"] < found["black-box"].accuracies["pgd"]
     assert "transfer" in found["black-box"].reason or "square" in found["black-box"].reason
@@ -65,7 +65,7 @@ def test_a_rough_loss_is_found_out() -> None:
     settings = CheckSettings(steps=(4, 8), eot=(16, 64), epsilons=(8 / 255,), queries=2)
     found = {c.name: c for c in check_defence(Templates(rough=0.002), images, labels, settings, source=Templates())}
     assert not found["gradient"].passed
-    assert found["gradient"].accuracies["cosine"] < 30
+    assert found["gradient"].accuracies["cosine, %"] < 30
     assert not found["smooth"].passed
     assert found["smooth"].accuracies["smoothed"] < found["smooth"].accuracies["pgd"] - 20
     assert "smoothed gets" in found["smooth"].reason

@@ -45,7 +45,7 @@ class Options(CommonOptions):
     epsilon: float = 8 / 255
     """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1."""
     eot: int = 20
-    """Starts that an attack averages its gradients over."""
+    """Starts that an attack averages its gradients over; for pgd-smooth noisy copies too."""
     attack_steps: int = 50
     """Steps of PGD."""
     queries: int = 5000

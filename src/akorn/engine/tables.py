@@ -1,10 +1,8 @@
 """RESULTS.md from the ledger: the tasks say which tables there are, the records fill them. Torch-free."""
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 from akorn.engine.config import flatten
@@ -59,45 +57,6 @@ def matches(record: Record, match: Match) -> bool:
         return bool(match(record))
     flat = flatten(record)
     return all(name in flat and flat[name] == value for name, value in match.items())
-
-
-_HARMLESS = {
-    *("train.seed", "train.device", "train.compile", "train.graph", "train.deterministic", "train.tensorboard"),
-    *("train.checkpoint_every", "train.keep", "train.shard_mb", "train.log_every", "train.eval_every"),
-    *("train.epochs", "model.recompute"),
-}
-
-
-def is_trial(record: Record, *harmless: str) -> bool:
-    """Say whether an evaluated model was trained in another way than its recipe says today, `harmless` settings aside.
-
-    Fewer epochs make no trial: the record of the training says how many there were.
-    """
-    training = record.get("extra", {}).get("training") or {}
-    if not training:
-        return False
-    recipe = _settings(str(training.get("recipe", record["name"])))
-    said = {"train.weights": training.get("weights", "average")}  # at first there were no others
-    if "precision" in training:
-        said["train.precision"] = training["precision"]
-    said |= training.get("overrides", {})
-    allowed = _HARMLESS.union(harmless)
-    return any(
-        name not in allowed and not name.startswith("valid.") and recipe.get(name, _NONE) != value
-        for name, value in said.items()
-    )
-
-
-@lru_cache
-def _settings(name: str) -> dict[str, Any]:
-    """A recipe's settings by dotted names, as JSON has them; none for a recipe that is no more."""
-    from akorn.rooms import recipes
-
-    known = recipes()
-    if name not in known:
-        return {}
-    recipe: Any = known[name]()
-    return flatten(json.loads(json.dumps(asdict(recipe), default=str)))
 
 
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:

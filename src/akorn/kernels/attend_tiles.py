@@ -55,8 +55,7 @@ def rest(tokens: int, block: int) -> int:
 def products(dtype: torch.dtype) -> str:
     """How matrices are multiplied: float32 without loss, or in 16 bits where PyTorch's own products have 10 (TF32).
 
-    Weights are exponentials of scores, so what is lost here counts for more than in the products around: with 10 bits
-    the gradients of the Sudoku model are several times as far from the exact ones.
+    Weights are exponentials of scores, so what is lost here counts for more than in the products around.
     """
     if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
         return "split wide" if interpreted() else "split"

@@ -42,7 +42,8 @@ class LayerNorm(nn.LayerNorm):
     Args:
         channels: number of channels C.
         narrow: what follows are products alone. Autocast would round the result for them; the fused kernel then gives
-            it rounded already, which saves a pass over memory and changes nothing.
+            it rounded already, which saves a pass over memory and changes nothing. (Where something is added before
+            the products, such as absolute positions, it is added to the rounded result.)
 
     """
 

@@ -54,8 +54,8 @@ class Evaluation:
     def errors(self) -> dict[str, float]:
         """Standard errors of the scores, as `fg_ari_error` and so on; none where less than two pictures have a score.
 
-        s / √n with s the standard deviation over the n pictures that have a score: what other pictures would change,
-        which other seeds of the training come on top of.
+        s / √n over the n pictures that have a score: how far other pictures would move it. Other seeds of the training
+        move it further.
         """
         found = {}
         for name in self.scores:

@@ -166,20 +166,21 @@ def gradient_agreement(
     images: Tensor,
     labels: Tensor,
     eot: int,
-    generator: torch.Generator | None,
+    generator: torch.Generator,
     at_once: int | None = None,
     distance: float = 0.25 / 255,
 ) -> Tensor:
     """The cosine between the gradients at each picture and at one so far away in every pixel: [B], 0 without gradient.
 
-    By default that is a quarter of a grey level. Of a smooth loss it is nearly 1; near 0 no step along a gradient of
-    this size is worth more than one at random.
+    By default that is a quarter of a grey level; both gradients, of the margin, have the same random starts. Of a
+    smooth loss it is nearly 1; the smaller it is, the less a gradient says about the next step.
     """
     signs = torch.rand(images.shape, generator=generator, device=images.device).sub(0.5).sign()
-    here, there = (
-        loss_gradient(model, place, labels, eot, generator, at_once=at_once)[0].flatten(1)
-        for place in (images, images + distance * signs)
-    )
+    starts = generator.get_state()
+    # The margin: cross-entropy has next to no gradient where an answer is sure.
+    here = loss_gradient(model, images, labels, eot, generator, "margin", at_once)[0].flatten(1)
+    generator.set_state(starts)
+    there = loss_gradient(model, images + distance * signs, labels, eot, generator, "margin", at_once)[0].flatten(1)
     return F.cosine_similarity(here, there, 1)
 
 

@@ -1,7 +1,8 @@
 """Is a defence real? What must hold if an attack finds what there is to find (Athalye et al., Carlini et al.).
 
 A model that merely hides its gradients looks robust until it is asked otherwise. Each check compares accuracies under
-attack on the same pictures, and holds or fails within two standard errors of their paired difference:
+attack on the same pictures, and holds or fails within two standard errors of their paired difference (`gradient` has a
+threshold instead):
 
     steps       more steps of PGD only lower the accuracy, and it settles
     eot         more starts behind each gradient only lower it, and it settles
@@ -41,7 +42,7 @@ ERRORS = 2.0
 """How many standard errors a difference may be off."""
 
 AGREEMENT = 50.0
-"""The least mean cosine of gradients nearby, in percent, that passes for the same way."""
+"""The least mean cosine of gradients nearby, in percent, that passes for the same way: an angle of 60°."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def vanishes(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
 
 
 def no_better(name: str, white: Score, black: Sequence[tuple[str, Score]]) -> Check:
-    """No black-box accuracy below the white-box one, beyond two standard errors."""
+    """No other attack's accuracy below PGD's, beyond two standard errors."""
     reason = None
     for label, other in black:
         drop, error = paired(white.correct, other.correct)
@@ -207,7 +208,7 @@ def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: 
     mean = 100 * float(torch.cat(cosines).mean())
     same = mean >= AGREEMENT
     reason = "gradients nearby agree" if same else "gradients a quarter of a grey level apart do not agree"
-    return Check("gradient", same, {"cosine": mean}, reason)
+    return Check("gradient", same, {"cosine, %": mean}, reason)
 
 
 def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:

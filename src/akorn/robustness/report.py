@@ -115,7 +115,7 @@ def evaluate(
         _attack(model, few, request, settings, source, report, say)
     if request.checks:
         few = part.take(sample(len(part), CHECKED, settings.seed))
-        checks = CheckSettings(epsilon=request.epsilon, queries=min(request.queries, 1000))
+        checks = CheckSettings(epsilon=request.epsilon, queries=min(request.queries, 1000), noise=request.epsilon / 2)
         found = check_defence(
             model, few.images, few.labels, checks, settings, source=source, progress=lambda what: say(what, 0, 0)
         )
@@ -174,6 +174,8 @@ def _attack(
         "attack_steps": request.steps,
         "queries": request.queries,
     }
+    if "pgd-smooth" in request.attacks:  # which needs several noisy copies, whatever the model
+        report.facts |= {"smooth_eot": request.eot, "smooth_noise": request.epsilon / 2}
     pgd = PGD(request.epsilon, request.steps, request.eot)
     by_gradients: dict[str, PGD | FGSM] = {
         "fgsm": FGSM(request.epsilon, request.eot),

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from akorn.engine.ledger import Record
-from akorn.engine.tables import Cell, Row, Table, is_trial
+from akorn.engine.tables import Cell, Row, Table
+from akorn.trials import is_trial
 
 EPSILON = 8 / 255
 NOISE = 64 / 255
