@@ -1,4 +1,4 @@
-"""Which device to compute on. Torch is imported when a device is picked, not before."""
+"""Which device to compute on, and how much memory there is. Torch is imported when a device is picked, not before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akorn.errors import AkornError
@@ -114,3 +115,17 @@ def _leave() -> None:
 
     if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
         torch.distributed.destroy_process_group()
+
+
+def machine_memory() -> float:
+    """Bytes of memory that this machine has, or its container may use; infinite where the system does not say."""
+    try:
+        least = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        least = float("inf")
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # control groups, version 2 and 1
+        try:
+            least = min(least, float((Path("/sys/fs/cgroup") / limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # there is none, or it is the word "max"
+            continue
+    return least

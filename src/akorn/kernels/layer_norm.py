@@ -19,7 +19,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+from akorn.kernels.norm import at_odds
+
 MAX_CHANNELS = 4096
 
 _ELEMENTS = 1024  # of each array that a program has at a time, at least
@@ -99,12 +100,8 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None
     """What keeps `layer_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
     if weight is None or bias is None:
         return "no weight or bias"
-    if not {x.dtype, weight.dtype, bias.dtype} <= set(DTYPES) or weight.dtype != bias.dtype:
-        return f"arrays of {x.dtype}, {weight.dtype} and {bias.dtype}"
-    if (x.dtype == torch.float64) != (weight.dtype == torch.float64):
-        return "some arrays are float64, others are not"
-    if weight.device != x.device or bias.device != x.device:
-        return "arrays on several devices"
+    if (reason := at_odds(x, weight, bias)) is not None:
+        return reason
     if x.ndim < 1 or weight.shape != x.shape[-1:] or bias.shape != weight.shape:
         return f"arrays of {list(x.shape)}, {list(weight.shape)} and {list(bias.shape)}"
     if not 1 <= x.shape[-1] <= MAX_CHANNELS:

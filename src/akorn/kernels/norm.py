@@ -123,18 +123,25 @@ def _group_norm_backward_kernel(
     tl.store(to, back.to(grad_x.dtype.element_ty), mask=inside)
 
 
-def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> str | None:
-    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
-    if weight is None or bias is None:
-        return "no weight or bias"
-    if x.ndim not in (3, 4):
-        return f"{x.ndim} axes"
+def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
+    """What keeps any fused norm from these arrays, by their types and devices; None where nothing does."""
     if not {x.dtype, weight.dtype, bias.dtype} <= set(DTYPES) or weight.dtype != bias.dtype:
         return f"arrays of {x.dtype}, {weight.dtype} and {bias.dtype}"
     if (x.dtype == torch.float64) != (weight.dtype == torch.float64):
         return "some arrays are float64, others are not"
     if weight.device != x.device or bias.device != x.device:
         return "arrays on several devices"
+    return None
+
+
+def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> str | None:
+    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    if weight is None or bias is None:
+        return "no weight or bias"
+    if x.ndim not in (3, 4):
+        return f"{x.ndim} axes"
+    if (reason := at_odds(x, weight, bias)) is not None:
+        return reason
     channels = x.shape[1] if x.ndim == 4 else x.shape[-1]
     size = channels // groups
     if channels != weight.numel() or channels % groups or size & (size - 1):

@@ -7,12 +7,11 @@ block decide. So any stretch can be made alone, a split has no end, and splits s
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
+from akorn.devices import machine_memory
 from akorn.errors import AkornError
 from akorn.objects.data import dsprites, shapes, tetrominoes
 from akorn.objects.data.pictures import Image, Mask, Pictures
@@ -94,20 +93,6 @@ def check_memory(name: str, count: int, size: int | None = None, *, labels: bool
             f"{count:,} pictures of {name} take {needed // 10**9:,} GB, more than three quarters of the memory"
             f" ({memory / 1e9:.0f} GB): ask for fewer"
         )
-
-
-def machine_memory() -> float:
-    """Bytes of memory that this machine has, or its container may use; infinite where the system does not say."""
-    try:
-        least = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        least = float("inf")
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # control groups, version 2 and 1
-        try:
-            least = min(least, float((Path("/sys/fs/cgroup") / limit).read_text(encoding="ascii")))
-        except (OSError, ValueError):  # there is none, or it is the word "max"
-            continue
-    return least
 
 
 def _generator(name: str, split: Split, seed: int, number: int) -> np.random.Generator:
