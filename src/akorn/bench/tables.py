@@ -58,8 +58,7 @@ SPEED = Table(
     ),
     note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
     " weights and optimiser. Beside them the published implementation as it ships, measured on the same kind of GPU."
-    " The first call compiles kernels and tries out how to cut the work; both are kept on disk for the next run. The"
-    " Sudoku step in TF32 was measured before its attention multiplied in 16 bits.",
+    " The first call compiles kernels and tries out how to cut the work; both are kept on disk for the next run.",
     beside="published",
 )  # fmt: skip
 
