@@ -28,7 +28,7 @@ def words(tmp_path: Path) -> list[object]:
 def test_more_pictures_than_the_paper_has_and_their_errors(
     akorn_here: Akorn, words: list[object], tmp_path: Path
 ) -> None:
-    scored = akorn_here(*words, "--limit", 330, "--json", "--results", "results")
+    scored = akorn_here(*words, "--limit", 330, "--json")
     assert scored.returncode == 0, scored.stderr
     told = json.loads(scored.stdout)
     assert (told["pictures"], told["data"]) == (330, "tetrominoes")
@@ -58,6 +58,6 @@ def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) 
 
 
 def test_pictures_that_fit_no_memory(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
-    refused = akorn_here(*words, "--limit", 10**12, "--results", "results")
+    refused = akorn_here(*words, "--limit", 10**12)
     assert_refused(refused, "1,000,000,000,000 pictures of tetrominoes", "ask for fewer")
     assert not (tmp_path / "results").exists()

@@ -16,7 +16,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
     assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv is there already")
 
-    words = ["train", "sudoku_akorn", *TINY, "--seed", 5, "--results", "results"]
+    words = ["train", "sudoku_akorn", *TINY, "--seed", 5]
     words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
     trained = akorn(*words, "--json")
     assert trained.returncode == 0, trained.stderr
@@ -25,7 +25,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert_refused(akorn(*words), "holds a run already")
 
     scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
-                   "--results", "results", "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
+                   "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
     assert scored.returncode == 0, scored.stderr
     assert 0 <= json.loads(scored.stdout)["board_accuracy"] <= 100
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {
@@ -44,6 +44,25 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     page = (tmp_path / "RESULTS.md").read_text()
     assert "- Sudoku: the paper's protocol" in page.split("## Not measured yet")[1]
     assert record.name in page  # a record in no table is listed all the same
+
+
+def test_records_are_written_unless_told_not_to_be(akorn_here: Akorn, tmp_path: Path) -> None:
+    words = ["eval", "sudoku", "--limit", 2, "--steps", 1, "--json"]
+    assert akorn_here(*words, "--results", "None").returncode == 0
+    assert not (tmp_path / "results").exists()
+    assert_refused(akorn_here(*words, "--data", "nowhere.csv"), "nowhere.csv")
+    assert not (tmp_path / "results").exists()  # nothing is left of what failed
+
+    (tmp_path / "results").write_text("not a folder")
+    found = akorn_here(*words)
+    assert found.returncode == 0  # the evaluation is not lost
+    assert "no record will be written: " in found.stderr
+    assert "board_accuracy" in json.loads(found.stdout)
+    assert_refused(akorn_here(*words, "--results", "results/mine"), "results/mine")
+
+    (tmp_path / "results").unlink()
+    assert "recorded in results" in akorn_here(*words).stderr
+    assert len(list((tmp_path / "results").iterdir())) == 1
 
 
 def test_lists(akorn_here: Akorn) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from akorn.devices import pick_device
 from akorn.errors import AkornError
 from akorn.files import check_writable as check_folder
+from akorn.files import make_folder
 
-__all__ = ["CommonOptions", "check_folder", "pick_device", "print_json", "say"]
+__all__ = ["LEDGER", "CommonOptions", "check_folder", "check_ledger", "check_seed", "pick_device", "print_json", "say"]
+
+LEDGER = Path("results")
+"""Where runs and evaluations leave their records unless told otherwise, and where `akorn results` reads them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,24 @@ def check_seed(seed: int) -> None:
     """AkornError unless every generator takes the seed: a whole number from 0 to 2⁶³ − 1."""
     if not 0 <= seed < 2**63:
         raise AkornError(f"--seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+
+
+def check_ledger(folder: Path | None) -> Path | None:
+    """The folder for a record, checked before any work is done for it; None for no record.
+
+    A folder that was asked for is made; one that cannot be written is an AkornError. The default one is made with the
+    first record; where it could not be, one line says that there will be none, and the work goes on.
+    """
+    if folder != LEDGER:
+        if folder is not None:
+            make_folder(folder)
+        return folder
+    try:
+        check_folder(folder / "record" if folder.exists() else folder)
+    except AkornError as error:
+        say(f"no record will be written: {error}")
+        return None
+    return folder
 
 
 def print_json(value: Any) -> None:

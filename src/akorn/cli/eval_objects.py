@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
 from akorn.files import make_folder
 
@@ -58,8 +58,8 @@ class Options(CommonOptions):
     against_clusters: tuple[int, ...] = ()
     """Numbers of clusters for the last of these; by default from 2 to twice the number that is scored, where there
     are as many patches."""
-    results: Path | None = None
-    """A folder for the record of the evaluation, such as results."""
+    results: Path | None = LEDGER
+    """The folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:
@@ -79,9 +79,9 @@ def run(options: Options) -> int:
     first = data.load([0])
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
-    for folder in (options.plots, options.results):
-        if folder is not None:
-            make_folder(folder)
+    if options.plots is not None:
+        make_folder(options.plots)
+    options = replace(options, results=check_ledger(options.results))
     count = _clusters(options, source, data)
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed

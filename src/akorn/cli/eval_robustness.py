@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
 from akorn.files import make_folder
 
@@ -66,16 +66,16 @@ class Options(CommonOptions):
     """How products are computed."""
     plots: Path | None = None
     """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255."""
-    results: Path | None = None
-    """A folder for the record of the evaluation, such as results."""
+    results: Path | None = LEDGER
+    """The folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:
     """Evaluate, and print the scores."""
     wanted = _check(options)
-    for folder in (options.plots, options.results):
-        if folder is not None:
-            make_folder(folder)
+    if options.plots is not None:
+        make_folder(options.plots)
+    options = replace(options, results=check_ledger(options.results))
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
     from akorn.robustness.data import load_cifar10

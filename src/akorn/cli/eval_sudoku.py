@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, print_json, say
+from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.errors import AkornError
 from akorn.files import make_folder
 
@@ -52,8 +52,8 @@ class Options(CommonOptions):
     """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
     against_steps: tuple[int, ...] = ()
     """Other numbers of steps, for a plot of the accuracy against T (one start each)."""
-    results: Path | None = None
-    """A folder for the record of the evaluation, such as results."""
+    results: Path | None = LEDGER
+    """The folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:
@@ -62,9 +62,9 @@ def run(options: Options) -> int:
         raise AkornError(f"--limit must be at least 1, got {options.limit}")
     if options.against_steps and options.plots is None:
         raise AkornError("--against-steps needs --plots, the folder for its plot")
-    for folder in (options.plots, options.results):
-        if folder is not None:
-            make_folder(folder)
+    if options.plots is not None:
+        make_folder(options.plots)
+    options = replace(options, results=check_ledger(options.results))
     import numpy as np
 
     from akorn.devices import pick_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from akorn.cli.common import CommonOptions, print_json
+from akorn.cli.common import LEDGER, CommonOptions, print_json
 from akorn.errors import AkornError
 from akorn.files import replacing
 
@@ -14,7 +14,7 @@ from akorn.files import replacing
 class Options(CommonOptions):
     """Render RESULTS.md from the records in results/, with the paper's figure beside each of ours."""
 
-    folder: Path = Path("results")
+    folder: Path = LEDGER
     """Where the records are."""
     out: Path = Path("RESULTS.md")
     """The page to write; - prints it instead."""

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import tyro
 
 from akorn.cli import parse as parse_options
-from akorn.cli.common import CommonOptions, print_json, say
+from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
-from akorn.files import make_folder, replacing
+from akorn.files import replacing
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
 
 
@@ -33,8 +33,8 @@ class Options(CommonOptions):
     """The training data; by default what the recipe generates."""
     valid: Path | None = None
     """The data scored while training."""
-    results: Path | None = None
-    """A folder for the record of the finished run, such as results."""
+    results: Path | None = LEDGER
+    """The folder for the record of the finished run; None for no record."""
     settings: tyro.conf.Suppress[Any] = None
 
 
@@ -74,15 +74,14 @@ def run(options: Options) -> int:
     """Train, and leave the finished model in the run's folder."""
     default = recipes()[options.recipe]()
     recipe = _configured(options)
-    if options.results is not None:
-        make_folder(options.results)
+    ledger = check_ledger(options.results)
     from akorn.engine import train
     from akorn.engine.processes import is_main
 
     task = part(room_of_recipe(recipe.name), "task").make_task(recipe)
     out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"
     overrides = _overrides(default, recipe)
-    result = train(task, recipe.train, out, options.resume, results=options.results, overrides=overrides)
+    result = train(task, recipe.train, out, options.resume, results=ledger, overrides=overrides)
     if not is_main():
         return 0
     folder = out / "model"
