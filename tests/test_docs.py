@@ -36,3 +36,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_states_the_figures_of_results() -> None:
+    """Each figure of ours is a cell of RESULTS.md."""
+    rows = (TOP / "RESULTS.md").read_text(encoding="utf-8").splitlines()
+    cells = {re.sub(r" \(\d+\)$", "", cell.strip()) for row in rows for cell in row.split("|")}
+    table = (TOP / "README.md").read_text(encoding="utf-8").split("## The paper's figures and ours")[1]
+    ours = [row.split("|")[3] for row in table.split("\n\n")[1].splitlines()[2:]]
+    assert len(ours) >= 8
+    for figure in (part.strip(" %") for row in ours for part in row.replace("ms", "").split("/")):
+        assert figure in cells, f"{figure} is in no table of RESULTS.md"
