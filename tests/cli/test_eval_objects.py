@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from akorn.objects.config import AkornConfig
+from akorn.objects.data import generate
 from akorn.objects.model import build
 
 from .conftest import Akorn, assert_refused
@@ -55,6 +57,46 @@ def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) 
     one = akorn_here(*words, "--limit", 1).stdout
     assert re.match(r"FG-ARI -?\d+\.\d  MBO \d+\.\d\n", one)
     assert "±" not in one
+
+
+def test_pictures_of_other_sizes(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
+    made = generate("tetrominoes", "test", 4)
+    assert made.labels is not None
+    wide = [(0, 0), (0, 1), (0, 3)]
+    np.savez(
+        tmp_path / "tetrominoes-33.npz", images=np.pad(made.images, [(0, 0), *wide]), labels=np.pad(made.labels, wide)
+    )
+    words += ["--data", "tetrominoes-33.npz", "--results", "None"]
+    refused = akorn_here(*words)
+    assert refused.returncode == 2
+    named, wrong = refused.stderr.splitlines()
+    assert named == (
+        "tetrominoes-33.npz: taken for tetrominoes because of its name: 4 clusters,"
+        " unless --clusters or a key `clusters` tells others"
+    )
+    assert "pictures of 33 × 35 pixels cannot be cut into patches of 8 × 8" in wrong
+    assert "--size 32" in wrong
+    scored = akorn_here(*words, "--size", 32)
+    assert scored.returncode == 0, scored.stderr
+    assert "tetrominoes: 4 of 4 pictures resized from 35×33 to 32×32, the largest square in" in scored.stderr
+    refused = akorn_here(*words, "--size", 32, "--fit", "refuse")
+    assert refused.returncode == 2
+    assert "the picture is 35×33, expected 32×32" in refused.stderr
+    whole = akorn_here(*words, "--size", 32, "--fit", "stretch", "--results", "here")
+    assert whole.returncode == 0, whole.stderr
+    (record,) = (tmp_path / "here").iterdir()
+    assert json.loads(record.read_text())["config"]["fit"] == "stretch"
+
+
+def test_one_more_cluster_than_objects_whatever_their_numbers(
+    akorn_here: Akorn, words: list[object], tmp_path: Path
+) -> None:
+    made = generate("tetrominoes", "test", 3)
+    assert made.labels is not None
+    np.savez(tmp_path / "avocado.npz", images=made.images, labels=made.labels * 60)
+    scored = akorn_here(*words, "--data", "avocado.npz", "--results", "None", "--json")
+    assert json.loads(scored.stdout)["clusters"] == 4
+    assert "taken for" not in scored.stderr
 
 
 def test_pictures_that_fit_no_memory(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:

@@ -102,11 +102,47 @@ def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path,
         ([SOLVED, "--gif", "picture.png"], [".gif"]),
         ([SOLVED, "--gif", "nowhere/picture.gif"], ["nowhere"]),
         ([SOLVED, "--device", "abacus"], ["abacus"]),
+        (["1" * 300], ["81", "300"]),  # too long for the name of a file
+        (["."], ["is a folder"]),
+        ([SOLVED, "--watch", "--json"], ["--watch", "--json"]),
     ],
 )
 def test_mistakes(akorn_here: Akorn, model: Path, words: list[str], parts: list[str]) -> None:
     given = words if "--model" in words else [*words, "--model", str(model)]
     assert_refused(akorn_here("solve", *given), *parts)
+
+
+def test_an_unreadable_puzzle_is_told_in_json_too(akorn_here: Akorn, model: Path) -> None:
+    result = akorn_here("solve", "123", "--json", "--model", model)
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["puzzle"] == "123"
+    assert json.loads(result.stdout)["error"] in result.stderr
+
+
+def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path) -> None:
+    drawn = "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
+    words = ["--model", model, "--steps", 1, "--votes", 1, "--json"]
+    for found in (akorn("solve", drawn, *words), akorn("solve", "/dev/stdin", *words, stdin=SOLVED)):
+        assert found.returncode == 0, found.stderr
+        assert json.loads(found.stdout)["puzzle"] == SOLVED
+
+
+def test_of_many_boards_the_first_readable_one_is_animated_once(
+    akorn_here: Akorn, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from akorn.cli import solve
+
+    monkeypatch.setattr(solve, "BATCH", 2)
+    (tmp_path / "boards.csv").write_text("\n".join(["bad", SOLVED, EASY, EASY, EASY]))
+    words = ["solve", "boards.csv", "--model", model, "--steps", 2, "--votes", 1, "--gif", "one.gif", "--watch"]
+    result = akorn_here(*words)
+    assert result.returncode == 2
+    assert result.stderr.count("wrote one.gif") == 1
+    assert result.stderr.count("--watch shows a single puzzle") == 1
+    assert result.stdout.count("line 5") == 1  # the last batch holds one board, which is not alone
+    assert "1 board could not be read" in result.stderr
+    (tmp_path / "boards.csv").write_text("bad\nworse\n")
+    assert "one.gif was not written" in akorn_here(*words).stderr
 
 
 def test_an_empty_file_and_a_damaged_model(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Train, evaluate, list, make data and render results: the whole way of a number, tiny."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,29 @@ def test_records_are_written_unless_told_not_to_be(akorn_here: Akorn, tmp_path: 
     (tmp_path / "results").unlink()
     assert "recorded in results" in akorn_here(*words).stderr
     assert len(list((tmp_path / "results").iterdir())) == 1
+
+
+def test_a_bad_number_of_steps_for_the_plot_leaves_no_record(akorn_here: Akorn, tmp_path: Path) -> None:
+    words = ["eval", "sudoku", "--limit", 2, "--steps", 1, "--plots", "plots", "--against-steps", 0]
+    assert_refused(akorn_here(*words), "steps")
+    assert not (tmp_path / "results").exists()
+
+
+def test_of_two_processes_one_speaks(tmp_path: Path) -> None:
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", "--local-addr", "127.0.0.1"]
+    for words in (["eval", "sudoku", "--limit", "2", "--steps", "1"], ["solve", "--steps", "1", "--votes", "2"]):
+        command = [sys.executable, *launcher, "-m", "akorn", *words, "--json", "--device", "cpu"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == 1
+        assert isinstance(json.loads(done.stdout), dict)
+    assert len(list((tmp_path / "results").iterdir())) == 1
+
+
+def test_a_recipes_help_has_the_commands_options_too(akorn_here: Akorn) -> None:
+    told = akorn_here("train", "sudoku_akorn", "--help").stdout
+    assert "--resume" in told
+    assert "--train.batch-size" in told
 
 
 def test_lists(akorn_here: Akorn) -> None:

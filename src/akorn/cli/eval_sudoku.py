@@ -68,6 +68,7 @@ def run(options: Options) -> int:
     import numpy as np
 
     from akorn.devices import pick_device
+    from akorn.engine.processes import is_main
     from akorn.models import load_model
     from akorn.sudoku.data import SudokuData, load
     from akorn.sudoku.evaluate import evaluate
@@ -87,15 +88,24 @@ def run(options: Options) -> int:
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
             early_exit=options.early_exit, samples=options.plots is not None, progress=True,
         )  # fmt: skip
+        by_steps = {
+            steps: evaluate(
+                model, puzzles, solutions, steps=steps, seed=options.seed, chunk=options.chunk,
+                precision=options.precision,
+            ).board_accuracy
+            for steps in options.against_steps
+        }  # fmt: skip
     except AkornError:
         raise
     except ValueError as error:
         raise AkornError(str(error)) from error
+    if not is_main():
+        return 0
     if options.results is not None:
         fingerprint = SudokuData(puzzles, solutions).fingerprint()
         say(f"recorded in {_record(options, found, fingerprint, str(model.embedding.weight.device))}")
     if options.plots is not None:
-        _plot(options, model, found, puzzles, solutions)
+        _plot(options, model, found, puzzles, by_steps)
     if options.json:
         print_json(found.as_json())
     else:
@@ -128,9 +138,9 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     )  # fmt: skip
 
 
-def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards, solutions: Boards) -> None:
+def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards, by_steps: dict[int, float]) -> None:
     from akorn.sudoku import plots
-    from akorn.sudoku.evaluate import energy_over_steps, evaluate
+    from akorn.sudoku.evaluate import energy_over_steps
 
     assert options.plots is not None
     name = options.data.stem if options.data is not None else "generated boards"
@@ -149,13 +159,7 @@ def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards
         by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in ("sum", "last")}
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
         say(f"AUROC of low energy for right answers among those to a board: {found.samples.auroc():.3f}")
-    if options.against_steps:
-        by_steps = {
-            steps: evaluate(
-                model, puzzles, solutions, steps=steps, seed=options.seed, precision=options.precision
-            ).board_accuracy
-            for steps in options.against_steps
-        }
+    if by_steps:
         written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
     for path in written:
         say(f"wrote {path}")
@@ -173,5 +177,6 @@ def _print(found: Evaluation) -> None:
     console = Console()
     console.print(table)
     votes = ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items())
-    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {found.votes} votes, {found.vote})")
+    starts = "1 vote" if found.votes == 1 else f"{found.votes} votes"
+    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {starts}, {found.vote})")
     console.print(f"by vote: {votes}; {found.seconds:.1f} s")

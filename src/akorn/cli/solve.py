@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,11 +42,11 @@ class Options(CommonOptions):
     """Let a valid answer win over an invalid one of lower energy."""
     early_exit: float | None = None
     """Starts whose digits stay the same and whose energy changes by less than this, relative, from one block of 8
-    steps to the next stop before all T steps; 0.01 saves most of the work. By default none stop."""
+    steps to the next stop before all T steps; 0.01 saves about a third of the work. By default none stop."""
     watch: bool = False
-    """Show the digits settling step by step."""
+    """Show the digits of a single puzzle settling step by step."""
     gif: Path | None = None
-    """Write the settling of a single puzzle as an animation."""
+    """Write the settling of the puzzle, or of the first one that can be read, as an animation."""
 
 
 def run(options: Options) -> int:
@@ -56,19 +57,25 @@ def run(options: Options) -> int:
             raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
     if options.early_exit is not None and not 0 < options.early_exit < 1:
         raise AkornError(f"--early-exit must be between 0 and 1, such as 0.01, got {options.early_exit}")
+    if options.watch and options.json:
+        raise AkornError("--watch shows a board and --json prints none: choose one of them")
     if options.gif is not None:
         check_writable(options.gif)
         if options.gif.suffix.lower() != ".gif":
             raise AkornError(f"--gif {options.gif}: the file's name must end in .gif")
     lines = _lines(options)
     first = next(lines)  # a missing or empty file is told before the model is loaded
+    from akorn.engine.processes import is_main
     from akorn.sudoku.solver import Solver
 
     solver = Solver.from_pretrained(options.model, options.device)
     tally = _Tally(options.steps if options.early_exit is not None else None)
     for batch in _batches(first, lines):
         _solve(solver, batch, options, tally)
-    tally.tell()
+    if is_main():
+        tally.tell()
+        if options.gif is not None and not tally.drawn:
+            say(f"akorn: {options.gif} was not written: there is no board to show")
     return 2 if tally.unreadable else 0
 
 
@@ -80,13 +87,17 @@ def _lines(options: Options) -> Iterator[BoardLine]:
     text = options.puzzle
     if text is None:
         yield parse_line(1, EXAMPLES["hard"])
-    elif text == "-" or Path(text).is_file():
+    elif os.path.isdir(text):
+        raise AkornError(f"{text}: is a folder, expected a puzzle or a file of puzzles")
+    elif text == "-" or os.path.exists(text):  # not Path's, which fails for a board that is too long for a name
         yield from read_boards(text)
     elif len(text) < 81 and any(letter.isalpha() or letter == "/" for letter in text):
         raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
     else:
         line = parse_line(1, text)
         if line.error is not None:
+            if options.json:
+                print_json({"puzzle": line.text, "error": line.error})
             raise AkornError(line.error)
         yield line
 
@@ -104,11 +115,13 @@ def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[Board
 
 def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
     """Solve the readable boards of a batch together, and answer all of them in their order."""
+    from akorn.engine.processes import is_main
+
     puzzles = [line.puzzle for line in batch if line.puzzle is not None]
-    alone = len(batch) == 1 and options.puzzle != "-"
-    watching = (options.watch or (options.puzzle is None and sys.stdout.isatty())) and not options.json
-    if alone and puzzles and watching:
-        _watch(solver, batch[0], options)
+    alone = len(batch) == 1 and not tally.seen  # a batch of one at the end of many is not
+    watching = options.watch or (options.puzzle is None and sys.stdout.isatty() and not options.json)
+    if options.watch and not alone and not tally.seen:
+        say("akorn: --watch shows a single puzzle; here are several, which are answered at once")
     with _progress(len(puzzles) * options.votes, quiet=alone) as progress:
         answers = iter(
             solver.solve(
@@ -116,21 +129,29 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
                 prefer_valid=options.prefer_valid, early_exit=options.early_exit, progress=progress,
             )
         )  # fmt: skip
+    tally.seen += len(batch)
     for line in batch:
         if line.puzzle is None:
             tally.unreadable += 1
+            if not is_main():
+                continue
             say(f"akorn: line {line.number}: {line.error}")
             if options.json:
                 print_json({"puzzle": line.text, "error": line.error})
             continue
         answer = next(answers)
         tally.add(line, answer)
+        if not is_main():
+            continue  # of several processes, which have all found the same, one speaks
+        if alone and watching:
+            _watch(solver, line, answer, options)
         if options.json:
             print_json(_as_json(line, answer))
         else:
             _show(line, answer, alone)
-        if options.gif is not None and line is batch[0]:
+        if options.gif is not None and not tally.drawn:
             _animate(solver, line, answer, options)
+            tally.drawn = True
 
 
 def _as_json(line: BoardLine, answer: Answer) -> dict[str, Any]:
@@ -164,13 +185,14 @@ def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
     if not answer.valid:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
-            named.append(f"{len(answer.conflicts) - 3} clashes more")
+            named.append(f"{len(answer.conflicts) - 3} more of the kind")
         hint = "try more --steps or --votes"
-        say(f"akorn: line {line.number}: no solution found; the best attempt has {'; '.join(named)}; {hint}")
+        where = "" if alone else f"line {line.number}: "
+        say(f"akorn: {where}no solution found; the best attempt has {'; '.join(named)}; {hint}")
 
 
-def _watch(solver: Solver, line: BoardLine, options: Options) -> None:
-    """The first start's digits, step by step, in place."""
+def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
+    """The digits of the start that won, step by step, in place."""
     import time
 
     from rich.console import Console
@@ -181,7 +203,7 @@ def _watch(solver: Solver, line: BoardLine, options: Options) -> None:
     assert line.puzzle is not None
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        for frame in solver.watch(line.puzzle, options.steps, options.seed):
+        for frame in solver.watch(line.puzzle, options.steps, options.seed, answer.start):
             title = f"step {frame.step} of {options.steps}"
             live.update(BoardView(frame.digits, line.puzzle, frame.energy, title), refresh=True)
             time.sleep(min(0.05, 4.0 / options.steps) if console.is_terminal else 0)
@@ -211,7 +233,8 @@ class _Tally:
     """What is said at the end, where the file knew the truth or something went wrong."""
 
     def __init__(self, steps: int | None = None) -> None:
-        self.unreadable = self.known = self.correct = self.answered = self.valid = 0
+        self.seen = self.unreadable = self.known = self.correct = self.answered = self.valid = 0
+        self.drawn = False  # whether the animation has been written
         self.steps, self.used = steps, 0.0  # T where starts may stop earlier, and what all took
 
     def add(self, line: BoardLine, answer: Answer) -> None:
@@ -230,7 +253,7 @@ class _Tally:
         if self.steps is not None and self.answered:
             say(f"early exit: {self.used / self.answered:.1f} of {self.steps} steps on average")
         if self.unreadable:
-            say(f"akorn: {self.unreadable} boards could not be read")
+            say(f"akorn: {self.unreadable} board{'s' * (self.unreadable > 1)} could not be read")
 
 
 class _progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -46,6 +47,9 @@ def parse(words: Sequence[str]) -> Options:
         raise AkornError(f"akorn train needs a recipe: {', '.join(recipes())}")
     room_of_recipe(name)  # refuses unknown names
     recipe = recipes()[name]()
+    if {"-h", "--help"} & set(words[1:]):
+        with contextlib.suppress(SystemExit):  # the command's own options, then, below, the recipe's settings
+            parse_options(Options, ["--help"], "train")
     known = {f"--{field.name}" for field in dataclasses.fields(Options)} | {"--no-json", "--no-resume"}
     own, rest = _divide(list(words[1:]), known)
     settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)

@@ -10,9 +10,9 @@ from akorn.errors import AkornError
 from akorn.files import make_folder, replacing
 
 
-def read_curve(run: Path, metric: str = "loss") -> tuple[list[int], list[float]]:
+def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[float]]:
     """Return steps and values of a metric of a run (its folder or its `scalars.jsonl`)."""
-    rows = scalars.read(run)
+    rows = scalars.read(Path(run))
     points = [(row["step"], float(row[metric])) for row in rows if metric in row]
     if not points:
         known = sorted({name for row in rows for name in row} - {"step", "seconds"})
@@ -21,10 +21,11 @@ def read_curve(run: Path, metric: str = "loss") -> tuple[list[int], list[float]]
 
 
 def plot_curves(
-    runs: Mapping[str, Path] | Sequence[Path], out: Path, *, metric: str = "loss", log: bool = False
+    runs: Mapping[str, str | Path] | Sequence[str | Path], out: str | Path, *, metric: str = "loss", log: bool = False
 ) -> Path:
     """Draw a metric of several runs over the steps; `out` ends in .png, .svg or .pdf. Runs may have labels."""
-    labelled = dict(runs) if isinstance(runs, Mapping) else _labels(runs)
+    out = Path(out)
+    labelled = dict(runs) if isinstance(runs, Mapping) else _labels([Path(run) for run in runs])
     if not labelled:
         raise AkornError("no runs to plot")
     figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -43,7 +44,7 @@ def plot_curves(
     return out
 
 
-def _labels(runs: Sequence[Path]) -> dict[str, Path]:
+def _labels(runs: Sequence[Path]) -> dict[str, str | Path]:
     """Name each run by its folder, or by its whole path where names repeat."""
     folders = [run if run.is_dir() else run.parent for run in runs]
     names = [folder.resolve().name for folder in folders]

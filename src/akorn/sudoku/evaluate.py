@@ -147,7 +147,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     try:
-        with _progress(f"{len(puzzle)} boards × {votes}, T = {steps}", progress) as report:
+        with progress_bar(f"{len(puzzle)} boards × {votes}, T = {steps}", progress) as report:
             tally = voting.run(model, torch.from_numpy(puzzle), config, torch.from_numpy(truth), report)
     finally:
         model.train(was_training)
@@ -247,7 +247,7 @@ def _samples(tally: Tally) -> Samples:
 
 
 @contextmanager
-def _progress(text: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(text: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on stderr, in the main process."""
     if not wanted or not processes.is_main():
         yield None

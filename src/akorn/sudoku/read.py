@@ -8,6 +8,7 @@ is. Blank lines, lines that begin with '#', and a header such as `puzzle,solutio
 from __future__ import annotations
 
 import io
+import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -186,7 +187,9 @@ def _load_one_hot(path: Path) -> tuple[Path, Boards]:
     try:
         tensor: torch.Tensor = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files fail in many ways, foreign objects are refused by weights_only
-        raise AkornError(f"{path} cannot be read as a tensor: {str(error).splitlines()[0]}") from None
+        foreign = isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower()
+        reason = "it holds other objects, which are never loaded" if foreign else "it is damaged or no file of torch's"
+        raise AkornError(f"{path} cannot be read as a tensor: {reason}") from None
     if not isinstance(tensor, torch.Tensor):
         raise AkornError(f"{path} holds a {type(tensor).__name__}, expected a tensor [boards, 9, 9, 9]")
     if tensor.ndim != 4 or tuple(tensor.shape[1:]) != (9, 9, 9) or len(tensor) == 0:

@@ -75,7 +75,7 @@ PAPER = Table(
 
 LARGE = Table(
     "Sudoku: larger votes, on a sample of 1,000 OOD boards",
-    ("OOD, every 18th board",),
+    ("OOD, 1,000 boards evenly spread",),
     tuple(
         Row(
             f"AKOrN, T = {steps}, energy vote of {votes:,}",
@@ -144,7 +144,7 @@ TRIED = Table(
 
 
 def _left_early(tolerance: float | None) -> dict[str, object]:
-    """Votes of 4 at T = 128 on every hundredth OOD board, where samples may leave at this tolerance."""
+    """Votes of 4 at T = 128 on 180 OOD boards, evenly spread, where samples may leave at this tolerance."""
     config = {"data": "test-ood", "boards": 180, "steps": 128, "votes": 4, "early_exit": tolerance}
     return {
         "kind": "eval",

@@ -16,7 +16,7 @@ from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
 from akorn.sudoku.config import check, to_settings
 from akorn.sudoku.data import SudokuData, load
-from akorn.sudoku.evaluate import evaluate
+from akorn.sudoku.evaluate import evaluate, progress_bar
 from akorn.sudoku.model import SudokuNet, build
 from akorn.sudoku.recipes import SudokuRecipe
 from akorn.sudoku.symmetry import Symmetries
@@ -126,13 +126,15 @@ class SudokuTask(Task):
     def _boards(self, device: torch.device) -> SudokuData:
         if self._data is None:
             options = self.recipe.data
-            boards = load(
-                options.path,
-                count=options.count,
-                givens=options.givens,
-                seed=options.seed,
-                workers=options.workers,
-            )
+            with progress_bar(f"{options.count} boards to train on", options.path is None) as progress:
+                boards = load(
+                    options.path,
+                    count=options.count,
+                    givens=options.givens,
+                    seed=options.seed,
+                    workers=options.workers,
+                    progress=progress,
+                )
             self._data = SudokuData(*boards, device=device)
         return self._data
 
