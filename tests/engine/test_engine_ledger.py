@@ -10,6 +10,7 @@ import pytest
 
 from akorn.engine import Cell, Row, Table, plot_curves, read_records, render, scalars, write_record
 from akorn.engine.curves import read_curve
+from akorn.engine.tables import chosen
 from akorn.errors import AkornError
 
 
@@ -146,6 +147,34 @@ def test_nothing_is_hidden() -> None:
     assert "akorn-0-2030-01-03.json" in rest
 
 
+def test_a_cell_may_prefer_other_records_than_the_newest() -> None:
+    def of(date: str, boards: int, value: float, seed: int = 0) -> dict[str, Any]:
+        return {**record("akorn", seed, date, ood=value), "config": {"boards": boards}}
+
+    records = [of("2030-01-01", 5000, 50.0), of("2030-01-02", 5000, 51.0), of("2030-01-03", 320, 99.0),
+               of("2030-01-01", 320, 60.0, seed=1)]  # fmt: skip
+    newest, largest = Cell("ood", {}), Cell("ood", {}, prefer=lambda r: float(r["config"]["boards"]))
+    assert {r["metrics"]["ood"] for r in chosen(records, newest)} == {99.0, 60.0}
+    assert {r["metrics"]["ood"] for r in chosen(records, largest)} == {51.0, 60.0}  # the newest of equals
+
+
+def test_a_cell_may_look_deeper_into_a_record_and_show_words() -> None:
+    def of(seed: int, verdict: object, deep: object) -> dict[str, Any]:
+        return {**record("akorn", seed), "extra": {"verdict": verdict, "deep": deep}}
+
+    records = [of(0, "holds", 1.0), of(1, "fails", 2.0), of(2, "holds", None), of(3, None, float("nan"))]
+    cells = (Cell(lambda r: r["extra"]["verdict"], {}), Cell(lambda r: r["extra"]["deep"], {}))
+    text = render(records, [Table("t", ("words", "numbers"), (Row("r", cells),))])
+    assert "| r | holds (2), fails (1) | 1.5 ± 0.7 (2) |" in text
+    assert text.count("akorn-3") == 1  # nothing to show: among the records in no table
+
+
+def test_a_note_may_be_made_of_the_records() -> None:
+    rows = (Row("r", (Cell("ood", {}),)),)
+    text = render([record("akorn", 0, ood=1.0)], [Table("t", ("a",), rows, note=lambda found: f"Of {len(found)}.")])
+    assert "## t\n\nOf 1.\n\n|" in text
+
+
 def test_a_row_needs_a_cell_for_each_heading() -> None:
     with pytest.raises(ValueError, match="has 1 cells for 2 headings"):
         Table("t", ("a", "b"), (Row("r", (Cell("m", {}),)),))
@@ -174,7 +203,7 @@ def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
     for ending in ("png", "svg"):
         out = plot_curves(runs, tmp_path / "plots" / f"curves.{ending}", log=True)
         assert out.stat().st_size > 1000
-    svg = plot_curves({"first": runs[0], "second": runs[1]}, tmp_path / "plots" / "x.svg").read_text()
+    svg = plot_curves({"first": str(runs[0]), "second": runs[1]}, str(tmp_path / "plots" / "x.svg")).read_text()
     assert svg.count('id="line2d_') >= 2
     assert [p.name for p in sorted((tmp_path / "plots").iterdir())] == ["curves.png", "curves.svg", "x.svg"]
     with pytest.raises(AkornError, match="no 'accuracy' among its curves, which are: loss"):

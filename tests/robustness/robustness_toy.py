@@ -25,10 +25,14 @@ class Templates(nn.Module):
         drawn = torch.rand(10, 3, side, side, generator=torch.Generator().manual_seed(7))
         self.templates = nn.Parameter((drawn - 0.5).sign())
         self.blur, self.hide, self.rough = blur, hide, rough
+        self.fixed: int | None = None
 
     @property
     def random_start(self) -> bool:
-        return self.blur > 0
+        return self.blur > 0 and self.fixed is None
+
+    def fix_start(self, seed: int | None) -> None:
+        self.fixed = seed
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if self.hide:  # rounding has no gradient: the defence that is none
@@ -36,7 +40,11 @@ class Templates(nn.Module):
         if self.rough:
             images = images + self.rough * (2000 * images).sin()
         if self.blur:
-            images = images + self.blur * torch.randn(images.shape, generator=generator)
+            if self.fixed is not None:  # the same noise for all pictures
+                noise = torch.randn(images.shape[1:], generator=torch.Generator().manual_seed(self.fixed))
+            else:
+                noise = torch.randn(images.shape, generator=generator)
+            images = images + self.blur * noise
         return 40 * torch.einsum("bchw,kchw->bk", images - 0.5, self.templates) / self.templates[0].numel()
 
 

@@ -173,6 +173,7 @@ def test_other_arrays_are_refused() -> None:
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(("shape", "options"), [((16, 3, 32, 32), {}), ((5, 1, 16, 32), {"width": 2, "depth": 4})])
+@pytest.mark.usefixtures("poisoned")
 def test_the_kernel_makes_the_plain_forms_pictures(shape, options, monkeypatch: pytest.MonkeyPatch) -> None:
     from akorn.robustness import augmix_kernel
 
@@ -183,6 +184,7 @@ def test_the_kernel_makes_the_plain_forms_pictures(shape, options, monkeypatch: 
         wanted = module._mix(images, draws, severity)
         there = module.Draws(*(part.to(device) for part in draws))
         found = augmix_kernel.fused_augmix(images.to(device), there, severity).cpu()
+        assert not found.isnan().any()
         off = (found - wanted).abs() > 1e-5  # a rounding may put a moved pixel on the other side of a grey level
         assert off.float().mean() < (0.01 if device == "cuda" else 1e-4)
 

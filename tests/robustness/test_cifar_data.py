@@ -13,7 +13,15 @@ import torch
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.robustness.data import Pictures, load_cifar10, load_cifar10c, load_tiny_imagenet, made_by_us
+from akorn.robustness.corruptions.constants import ALL, COMMON, EXTRA
+from akorn.robustness.data import (
+    Pictures,
+    find_cifar10c,
+    load_cifar10,
+    load_cifar10c,
+    load_tiny_imagenet,
+    made_by_us,
+)
 from akorn.robustness.data.cifar import CLASSES
 from akorn.robustness.data.cifar_c import stored_corruptions
 
@@ -197,6 +205,42 @@ def test_a_set_of_ours_may_have_fewer_severities(corrupted: Path) -> None:
     (corrupted / "README.json").write_text("{")
     with pytest.raises(AkornError, match=r"README.json cannot be read"):
         load_cifar10c(corrupted, "fog", 5)
+
+
+def test_a_folder_holds_what_is_there(corrupted: Path) -> None:
+    one = find_cifar10c(corrupted, 3)
+    assert (one.names, one.common, one.pictures, one.ours) == (("fog",), ("fog",), 4, False)
+    assert one.missing == tuple(name for name in COMMON if name != "fog")
+    assert not one.complete
+    assert torch.equal(one.load("fog").images, load_cifar10c(corrupted, "fog", 3).images)
+    whole = (corrupted / "fog.npy").read_bytes()
+    for name in reversed(EXTRA):
+        (corrupted / f"{name}.npy").write_bytes(whole)
+    few = find_cifar10c(corrupted, 5)
+    assert (few.names, few.common) == (("fog", *EXTRA), ("fog",))  # in the usual order, whatever the folder's
+    for name in COMMON:
+        (corrupted / f"{name}.npy").write_bytes(whole)
+    (corrupted / "rain.npy").write_bytes(whole)
+    everything = find_cifar10c(corrupted, 1)
+    assert (everything.names, everything.common, everything.missing) == (ALL, COMMON, ())
+    assert everything.complete
+    np.save(corrupted / "snow.npy", np.load(corrupted / "fog.npy")[:10])  # one of them is another set's
+    with pytest.raises(AkornError, match=r"labels.npy is uint8 \[20\], expected 10"):
+        find_cifar10c(corrupted, 1)
+
+
+def test_a_folder_without_corruptions_is_refused(corrupted: Path, tmp_path: Path) -> None:
+    with pytest.raises(AkornError, match="severity must be a whole number from 1 to 5"):
+        find_cifar10c(corrupted, 0)
+    (corrupted / "README.json").write_text(json.dumps({"maker": "akorn", "severities": [3, 5]}))
+    with pytest.raises(AkornError, match="has severities 3, 5, not 1"):
+        find_cifar10c(corrupted, 1)
+    assert find_cifar10c(corrupted, 3).ours
+    (corrupted / "fog.npy").unlink()
+    with pytest.raises(AkornError, match=r"has no corruption, expected NAME.npy of at least one of .*fog"):
+        find_cifar10c(corrupted, 3)
+    with pytest.raises(AkornError, match="nowhere does not exist"):
+        find_cifar10c(tmp_path / "nowhere", 3)
 
 
 def test_bad_files_of_corruptions_are_refused(corrupted: Path, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.robustness.corruptions import ALL, COMMON, EXTRA, SEVERITIES, corrupt
+from akorn.robustness.corruptions import ALL, COMMON, CONSTANTS, EXTRA, SEVERITIES, corrupt
+from akorn.robustness.corruptions.blur import zoom_blur
 from akorn.robustness.corruptions.clouds import plasma
 from akorn.robustness.corruptions.draws import Draws, picture_keys
 from akorn.robustness.corruptions.filters import gaussian, motion_blur, sample, zoom
@@ -246,6 +247,32 @@ def test_motion_blur_draws_one_line_in_its_direction() -> None:
     assert np.array_equal(
         motion_blur(np.full((1, 1, 32, 32), 77.0), 9, 2.5, np.array([13.0])), np.full((1, 1, 32, 32), 77.0)
     )
+
+
+def test_motion_blur_rounds_to_the_nearest() -> None:
+    ramp = np.broadcast_to(np.arange(0.0, 64, 2), (1, 1, 32, 32))
+    weights = np.exp(-0.5 * (np.arange(5) / 0.8) ** 2)  # at the distance 4 they are past any rounding
+    blurred = sum(w * ramp[..., d : d + 20] for d, w in enumerate(weights)) / weights.sum()
+    found = motion_blur(ramp, 2, 0.8, np.zeros(1))[..., :20]
+    assert 0.5 < float(blurred[0, 0, 0, 0] % 1) < 0.98  # rounded down it would be another
+    assert np.array_equal(found, np.rint(blurred))
+
+
+def test_zoom_blur_has_the_factors_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors: list[float] = []
+
+    def spy(x: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+        factors.append(factor)
+        return zoom(x, factor)
+
+    monkeypatch.setattr("akorn.robustness.corruptions.blur.zoom", spy)
+    for stop, count in zip((1.06, 1.11, 1.16, 1.21, 1.26), CONSTANTS["zoom_blur"], strict=True):
+        factors.clear()
+        zoom_blur(picture(), count, Draws(np.zeros(1, dtype=np.uint64)))
+        assert factors == np.arange(1, stop, 0.01).tolist()  # to the last bit
+    ramp = np.broadcast_to(np.arange(32.0), (32, 32))
+    step = np.diff(zoom(ramp, factors[-1]), axis=1)
+    assert np.allclose(step, 25 / 32)  # 26 pixels became 33, not 32
 
 
 def test_zoom_and_sample_keep_straight_ramps() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 import pytest
 import torch
@@ -188,7 +189,21 @@ def test_autoattack_on_models_with_and_without_a_random_start() -> None:
     drawn = autoattack(random, x, labels, version="rand", epsilon=EPSILON, eot=2)
     assert int(drawn.robust.sum()) < 12
     square = autoattack(random, x, labels, version="square", epsilon=EPSILON, queries=20)
+    assert (found.tests, drawn.tests, square.tests) == (1, 3, 2)
     assert any("randomized" in words for words in square.warnings)  # AutoAttack's own suspicion is kept
+
+
+@pytest.mark.parametrize("version", ["rand", "square"])
+def test_autoattack_counts_bad_luck(version: Literal["rand", "square"]) -> None:
+    """With no room for an attack it leaves the pictures that are right in as many tests: far fewer than in one."""
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(400, 0.02, 0.06)
+    model = Templates(blur=0.3)
+    found = autoattack(model, as_float(images), labels, version=version, epsilon=0.0, eot=2, queries=2)
+    each = torch.stack([score(model, images, labels, purpose=f"test {k}").correct for k in range(found.tests)])
+    robust, unattacked = float(found.robust.double().mean()), float(each.all(0).double().mean())
+    assert robust < float(each[0].double().mean()) - 0.15
+    assert robust == pytest.approx(unattacked, abs=0.1)  # four standard errors
 
 
 def test_cudnn_searches_for_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 from robustness_toy import Templates, template_pictures
 
 from akorn.robustness.checks import CheckSettings, check_defence, falls, no_better, paired, vanishes
-from akorn.robustness.evaluate import EvalSettings, Score
+from akorn.robustness.evaluate import EvalSettings, Score, fixed_start
 
 SMALL = CheckSettings(steps=(4, 8), eot=(2, 4), epsilons=(8 / 255, 32 / 255, 128 / 255), queries=150)
 
@@ -19,7 +19,7 @@ def scored(right: int, of: int = 100) -> Score:
     return Score(chances, torch.zeros(of, dtype=torch.long), 1)
 
 
-@pytest.mark.parametrize("blur", [0.0, 0.05])
+@pytest.mark.parametrize("blur", [0.0, 0.05, 0.3])
 def test_an_honest_model_passes(blur: float) -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(60)
@@ -30,6 +30,7 @@ def test_an_honest_model_passes(blur: float) -> None:
     assert found[4].accuracies["cosine, %"] > 90
     assert set(found[5].accuracies) == {"pgd", "noise", "square", "transfer"}
     assert bool(found[1].accuracies) == bool(blur)
+    assert [check.starts for check in found] == ([2, 2, 2, 2, 4, 1] if blur else [1] * 6)
 
 
 def test_no_attack_runs_twice() -> None:
@@ -40,7 +41,7 @@ def test_no_attack_runs_twice() -> None:
     found = check_defence(Templates(0.05), images, labels, settings, progress=said.append)
     assert said == [
         *("PGD, 3 steps", "PGD, 2 steps", "PGD, EoT 1", "PGD, ε = 32/255", "PGD on the smoothed loss"),
-        *("gradients nearby", "random noise", "Square, 2 queries"),
+        *("gradients nearby", "PGD, start fixed", "random noise", "Square, 2 queries"),
     ]
     accuracies = {check.name: check.accuracies for check in found}
     assert accuracies["epsilon"]["8/255"] == accuracies["steps"]["3"] == accuracies["eot"]["2"]
@@ -56,6 +57,32 @@ def test_hidden_gradients_are_found_out() -> None:
     assert not found["black-box"].passed
     assert found["black-box"].accuracies["transfer"] < found["black-box"].accuracies["pgd"]
     assert "transfer" in found["black-box"].reason or "square" in found["black-box"].reason
+
+
+@pytest.mark.parametrize("blur", [0.05, 0.3])
+def test_hidden_gradients_are_found_out_behind_random_starts(blur: float) -> None:
+    """Without any other model: Square itself gets below PGD, since both attack the model with the same fixed start."""
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(60)
+    model = Templates(blur, hide=True)
+    settings = CheckSettings(steps=(4, 8), eot=(2, 4), epsilons=(8 / 255, 128 / 255), queries=400)
+    found = {c.name: c for c in check_defence(model, images, labels, settings, EvalSettings(starts=8))}
+    assert not found["black-box"].passed
+    assert found["black-box"].reason.startswith("square gets")
+    assert not found["gradient"].passed
+    assert not found["epsilon"].passed
+    assert model.random_start  # free again
+
+
+def test_a_start_that_cannot_be_fixed_is_refused() -> None:
+    class Loose(torch.nn.Linear):
+        random_start = True
+
+    with (
+        pytest.raises(ValueError, match=r"Loose draws random starts, and has no fix_start"),
+        fixed_start(Loose(1, 1), 0),
+    ):
+        pass
 
 
 def test_a_rough_loss_is_found_out() -> None:

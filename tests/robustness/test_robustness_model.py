@@ -14,6 +14,7 @@ from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.errors import AkornError
 from akorn.hub import load_weights, read_folder, write_folder
+from akorn.nn.convolution import Conv2d
 from akorn.robustness.config import (
     AkornConfig,
     ItrConvConfig,
@@ -25,6 +26,7 @@ from akorn.robustness.config import (
     to_settings,
 )
 from akorn.robustness.model import AkornNet, CifarNet, WithoutNormalisation, build
+from akorn.robustness.recipes import cifar10_akorn_conv_no_omega
 
 MIX = replace(TINY, attention=True, heads=2)
 BASELINES: list[ModelConfig] = [
@@ -43,6 +45,10 @@ ABLATIONS: list[ModelConfig] = [
     replace(TINY, start="stimulus"),
     replace(TINY, start="learned"),
     replace(TINY, n=4, n_out=4),
+    replace(TINY, g="plain"),
+    replace(TINY, readout="linear", g="plain"),
+    replace(TINY, learn_gamma=True),
+    replace(TINY, wiring="stacked", learn_gamma=True),
     MIX,
 ]
 
@@ -147,6 +153,39 @@ def test_ablations_take_away_what_they_name() -> None:
     assert [type(layer.coupling) for layer in layers] == [akn.ConvCoupling] * 2 + [akn.AttentionCoupling]
 
 
+def test_the_paper_and_the_published_settings_differ_in_g_and_in_gamma() -> None:
+    def shapes(config: ModelConfig) -> dict[str, torch.Size]:
+        return {name: p.shape for name, p in build(config).named_parameters()}
+
+    ours, plain, learned = shapes(TINY), shapes(replace(TINY, g="plain")), shapes(replace(TINY, learn_gamma=True))
+    channels = {8: 2, 16: 1}  # two blocks of 8 channels, one of 16
+    unit = {c: 2 * c + 9 * c * c + c for c in channels}  # BatchNorm and convolution, of which a residual block has two
+    fewer = sum(2 * unit[c] * count for c, count in channels.items())
+    assert sum(s.numel() for s in ours.values()) - sum(s.numel() for s in plain.values()) == fewer
+    for module in build(replace(TINY, g="plain")).modules():
+        if isinstance(module, akn.Readout):
+            assert [type(part) for part in module.g.children()] == [nn.BatchNorm2d, nn.ReLU, Conv2d]
+    assert sorted(set(learned) - set(ours)) == [f"body.blocks.{k}.layer.gamma" for k in range(3)]
+    for gamma in (0.25, 1.0):
+        for learn in (False, True):
+            for module in build(replace(TINY, gamma=gamma, learn_gamma=learn)).modules():
+                if isinstance(module, akn.KuramotoLayer):
+                    assert float(module.gamma.detach()) == gamma
+                    assert isinstance(module.gamma, nn.Parameter) == learn
+
+
+def test_without_omega_half_the_step_is_the_published_update() -> None:
+    """There x stands in place of Ωx: Π[x + γ(x + Proj(force))] with γ = 1 is Π[x + ½ Proj(force)]."""
+    config = cifar10_akorn_conv_no_omega().model
+    assert isinstance(config, AkornConfig)
+    assert not config.omega
+    generator = torch.Generator().manual_seed(0)
+    x, force = (torch.randn(5, 4, 2, dtype=torch.float64, generator=generator) for _ in range(2))
+    x = osc.normalize(x)
+    published = akn.Kuramoto().step(x, force, x, 1.0, -1)
+    torch.testing.assert_close(akn.Kuramoto().step(x, force, None, config.gamma, -1), published)
+
+
 def test_without_normalisation_only_pi_is_missing() -> None:
     generator = torch.Generator().manual_seed(0)
     x, force = (torch.randn(5, 4, 3, dtype=torch.float64, generator=generator) for _ in range(2))
@@ -167,11 +206,21 @@ def test_channels_last_changes_nothing(images: Tensor) -> None:
     torch.testing.assert_close(model(last, start_seed=1), expected)
 
 
-@pytest.mark.parametrize("config", [AkornConfig(n=4), MIX, *BASELINES])
+SETTINGS = AkornConfig(g="plain", gamma=0.5, learn_gamma=True)
+
+
+@pytest.mark.parametrize("config", [AkornConfig(n=4), SETTINGS, MIX, *BASELINES])
 def test_settings_there_and_back(config: ModelConfig) -> None:
     import json
 
     assert from_settings(json.loads(json.dumps(to_settings(config)))) == config
+
+
+def test_settings_from_before_g_and_gamma_could_be_chosen() -> None:
+    old = to_settings(AkornConfig(n=4))
+    for name in ("g", "gamma", "learn_gamma"):
+        del old[name]
+    assert from_settings(old) == AkornConfig(n=4, g="residual", gamma=1.0, learn_gamma=False)
 
 
 def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
@@ -194,6 +243,10 @@ def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
         (replace(TINY, steps=(1, 0, 1)), "steps is"),
         (replace(TINY, rule="magic"), "rule is 'magic'"),  # type: ignore[arg-type]
         (replace(TINY, channels=()), "channels is"),
+        (replace(TINY, g="deep"), "g is 'deep', expected one of residual, plain"),  # type: ignore[arg-type]
+        (replace(TINY, gamma=0.0), "gamma is 0.0, expected a number above 0"),
+        (replace(TINY, gamma=float("nan")), "gamma is nan"),
+        (replace(TINY, learn_gamma=1), "learn_gamma is 1, expected true or false"),  # type: ignore[arg-type]
         (replace(MIX, heads=3), "3 heads"),
         (replace(MIX, heads=8), "multiple of 4"),
         (replace(MIX, size=34), "size is 34"),

@@ -1,9 +1,7 @@
-"""Calibration, ensembles of starts, samples, corrupted folders, tables."""
+"""Calibration, ensembles of starts, samples, corrupted folders."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +9,11 @@ import pytest
 import torch
 from robustness_toy import TINY, Templates, template_pictures
 
-from akorn.engine.tables import chosen, render
 from akorn.errors import AkornError
 from akorn.robustness.calibration import expected_calibration_error, reliability
-from akorn.robustness.evaluate import EvalSettings, Score, corrupted_score, noisy_score, sample, score
+from akorn.robustness.corrupted import corrupted_score
+from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, sample, score
 from akorn.robustness.model import build
-from akorn.robustness.tables import TABLES
 
 
 def random_predictions(count: int = 500) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,76 +105,6 @@ def test_bad_questions_are_refused() -> None:
         score(Templates(), images, labels[:2])
 
 
-def record(name: str, date: str, metrics: dict[str, float], **config: object) -> dict[str, object]:
-    return {"kind": "eval", "name": name, "seed": 0, "date": date, "metrics": metrics,
-            "config": {"data_split": "test", "pretrained": False, **config}}  # fmt: skip
-
-
-def test_tables_show_the_records_beside_the_paper() -> None:
-    attack = {"attacked": 1000, "epsilon": 8 / 255, "eot": 20, "random_start": True}
-    clean = record("cifar10_akorn_conv", "2026-01-01", {"clean": 85.12, "ece": 1.0}, pictures=10_000, starts=1)
-    attacked = record("cifar10_akorn_conv", "2026-01-02", {"clean": 80.0, "autoattack": 61.3}, pictures=1000,
-                      starts=16, **attack)  # fmt: skip
-    quick = record("cifar10_akorn_conv", "2026-01-03", {"clean": 70.0, "autoattack": 99.0}, pictures=50, starts=1,
-                   **{**attack, "attacked": 50})  # fmt: skip
-    weak = record("cifar10_akorn_conv", "2026-01-04", {"autoattack": 98.0}, **{**attack, "epsilon": 1 / 255})
-    page = render([clean, attacked, quick, weak], TABLES)
-    (row,) = [line for line in page.splitlines() if line.startswith("| AKOrN-conv, N = 2") and "84.6" in line]
-    assert row == "| AKOrN-conv, N = 2 | 85.1 (1) | 84.6 | 61.3 (1) | 64.9 | – | 78.3 | – | 1.8 |"
-    assert "99.0 (1)" not in page
-    assert "98.0 (1)" not in page
-
-
-CLEAN = {"pictures": 10_000, "starts": 1, "noise_epsilon": 64 / 255}
-CORRUPTED = {"starts": 1, "severity": 5, "corrupted_pictures": 10_000, "corruptions_by": "akorn"}
-ATTACK = {"attacked": 1000, "epsilon": 8 / 255, "eot": 20, "queries": 5000, "random_start": True}
-
-
-@pytest.mark.parametrize(
-    ("metric", "right", "wrong"),
-    [
-        ("clean", CLEAN, {"starts": 16}),
-        ("clean", CLEAN, {"pictures": 1000}),
-        ("clean", CLEAN, {"data_split": "train"}),
-        ("noise", CLEAN, {"pictures": 1000}),
-        ("noise", CLEAN, {"starts": 16}),
-        ("noise", CLEAN, {"noise_epsilon": 8 / 255}),
-        ("ece", CLEAN, {"starts": 16}),
-        ("corrupted", CORRUPTED, {"severity": 3}),
-        ("corrupted", CORRUPTED, {"corrupted_pictures": 100}),
-        ("corrupted", CORRUPTED, {"corruptions_by": "CIFAR-10-C"}),
-        ("corrupted_ece", CORRUPTED, {"starts": 4}),
-        ("autoattack", ATTACK, {"attacked": 999}),
-        ("autoattack", ATTACK, {"eot": 1}),
-        ("autoattack", ATTACK, {"epsilon": 4 / 255}),
-        ("autoattack", ATTACK, {"precision": "bf16"}),
-        ("autoattack", {**ATTACK, "random_start": False, "eot": 1}, {"queries": 50}),
-    ],
-)
-def test_another_protocol_fills_no_cell_of_robustness(
-    metric: str, right: dict[str, object], wrong: dict[str, object]
-) -> None:
-    def count(found: dict[str, object]) -> int:
-        return sum(bool(chosen([found], cell)) for table in TABLES for row in table.rows for cell in row.cells)
-
-    name = "cifar10_akorn_conv"
-    assert count(record(name, "2026-01-01", {metric: 50.0}, **right)) == 1
-    assert count(record(name, "2026-01-01", {metric: 50.0}, **{**right, **wrong})) == 0
-    assert count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained({"data.path": "x", "train.epochs": 9}))
-    for trial in ({"train.steps": 100}, {"model.n": 4}, {"data.noise": 0.1}, {"data.limit": 5}):
-        assert not count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained(trial))
-
-
-def _trained(overrides: dict[str, object]) -> dict[str, object]:
-    return {"extra": {"training": {"recipe": "cifar10_akorn_conv", "overrides": overrides}}}
-
-
 def test_accuracies_are_exact() -> None:
     found = Score(torch.eye(10)[torch.tensor([0] * 50)], torch.tensor([0] * 8 + [1] * 42), 1)
     assert found.accuracy == 16.0
-
-
-def test_what_help_reads_needs_no_torch() -> None:
-    code = "import sys, akorn.robustness.recipes, akorn.robustness.config, akorn.robustness.tables;"
-    code += "import akorn.cli.classify, akorn.cli.eval_robustness; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,38 +1,23 @@
-"""The classifier, the plots, and the commands `akorn classify` and `akorn eval` for CIFAR models."""
+"""The classifier, the plots, and the command `akorn classify`."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from robustness_toy import TINY, Templates, template_pictures, write_cifar
+from robustness_toy import TINY, Templates, template_pictures
 
 from akorn.cli import classify, eval_robustness, parse
 from akorn.errors import AkornError
-from akorn.robustness.autoattack import AutoAttacked
-from akorn.robustness.checks import Check
 from akorn.robustness.classifier import Classifier, read_picture
 from akorn.robustness.config import CLASSES, ResNetConfig
-from akorn.robustness.corruptions.constants import COMMON
-from akorn.robustness.data import load_cifar10
-from akorn.robustness.evaluate import EvalSettings, as_float, score
-from akorn.robustness.model import CifarNet, build
+from akorn.robustness.evaluate import as_float, score
+from akorn.robustness.model import build
 from akorn.robustness.plots import plot_accuracy, plot_adversarial, plot_reliability
-from akorn.robustness.report import Request, evaluate
-
-
-@pytest.fixture
-def model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("akorn.rooms.ROOMS", ("sudoku", "robustness"))
-    torch.manual_seed(0)
-    build(TINY).save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 def picture(path: Path, size: tuple[int, int] = (32, 32), mode: str = "RGB") -> Path:
@@ -121,6 +106,15 @@ def test_classify(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert err.count("\n") == 1
     assert classify.run(classify.Options(images=words[:1], model=str(model_folder), device="cpu", top=1)) == 0
     assert capsys.readouterr().out.count("%") == 1
+    again = (words[0], words[2], words[0], words[2])  # named twice, answered twice
+    asked = classify.Options(images=again, model=str(model_folder), device="cpu", json=True)
+    assert classify.run(asked) == 2
+    out, err = capsys.readouterr()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["image"] for line in lines] == list(again)
+    assert lines[0] == lines[2]
+    assert lines[1] == lines[3]
+    assert err.count("no such file") == 2
     strict = classify.Options(images=words[1:2], model=str(model_folder), device="cpu", resize=False)
     assert classify.run(strict) == 2
     assert "expected 32 × 32" in capsys.readouterr().err
@@ -136,133 +130,6 @@ def test_words_of_the_commands() -> None:
     read = parse(classify.Options, ["a.png", "b.png", "--starts", "4", "--no-resize"], "classify")
     assert (read.images, read.starts, read.resize) == (("a.png", "b.png"), 4, False)
     asked = parse(eval_robustness.Options, ["m", "--data", "d", "--attacks", "pgd,fgsm", "--epsilon", "0.1"], "eval")
+    fraction = parse(eval_robustness.Options, ["m", "--epsilon", "8/255", "--noise", "16/255"], "eval")
+    assert (fraction.epsilon, fraction.noise) == (8 / 255, 16 / 255)
     assert (asked.model, asked.data, asked.attacks, asked.epsilon) == ("m", Path("d"), "pgd,fgsm", 0.1)
-
-
-def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = write_cifar(tmp_path / "data")
-    options = eval_robustness.Options(
-        model=str(model_folder), data=data, limit=8, starts=2, attacks="fgsm, pgd,pgd-smooth,transfer", attack_limit=4,
-        eot=2, attack_steps=2, source=str(model_folder), batch=4, device="cpu", json=True, plots=tmp_path / "plots",
-        results=tmp_path / "results",
-    )  # fmt: skip
-    assert eval_robustness.run(options) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {"clean", "noise", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"} <= found.keys()
-    assert (found["pictures"], found["attacked"], found["starts"], found["eot"]) == (8, 4, 2, 2)
-    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"reliability.png", "adversarial.png"}
-    (record,) = (tmp_path / "results").iterdir()
-    kept = json.loads(record.read_text())
-    assert kept["kind"] == "eval"
-    assert kept["config"]["epsilon"] == pytest.approx(8 / 255)
-    assert kept["extra"]["scores"]["pgd"] == {"accuracy": found["pgd"], "ece": kept["extra"]["scores"]["pgd"]["ece"],
-                                              "pictures": 4, "starts": 2}  # fmt: skip
-    assert str(tmp_path) not in record.read_text()
-
-
-def test_eval_by_default_and_on_corrupted_pictures(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = write_cifar(tmp_path / "data")
-    monkeypatch.setitem(sys.modules, "pyautoattack", None)  # not needed here
-    basic = eval_robustness.Options(model=str(model_folder), data=data, device="cpu")
-    assert eval_robustness.run(basic) == 0
-    printed = capsys.readouterr().out
-    assert "clean" in printed
-    assert "pgd" not in printed
-    monkeypatch.setattr("akorn.robustness.report.COMMON", ("fog", "snow"))
-    corrupted = tmp_path / "CIFAR-10-C"
-    corrupted.mkdir()
-    pixels = np.random.default_rng(0).integers(0, 256, (60, 32, 32, 3), dtype=np.uint8)
-    for name in ("fog", "snow"):
-        np.save(corrupted / f"{name}.npy", pixels)
-    np.save(corrupted / "labels.npy", np.arange(60) % 10)
-    options = eval_robustness.Options(model=str(model_folder), data=data, corrupted=corrupted, device="cpu", json=True)
-    assert eval_robustness.run(options) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {"corrupted", "corrupted_ece", "corrupted_ece_pooled", "severity"} <= found.keys()
-    assert (found["corruptions_by"], found["corrupted_pictures"]) == ("CIFAR-10-C", 12)
-    for name in ("fog", "snow", "labels"):  # made of the first three pictures only
-        np.save(corrupted / f"{name}.npy", np.load(corrupted / f"{name}.npy")[:15])
-    fewer = eval_robustness.Options(model=str(model_folder), data=data, corrupted=corrupted, limit=5, device="cpu",
-                                    json=True, results=tmp_path / "results")  # fmt: skip
-    assert eval_robustness.run(fewer) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["pictures"], found["corrupted_pictures"]) == (5, 3)
-    (kept,) = (tmp_path / "results").iterdir()
-    assert len(json.loads(kept.read_text())["extra"]["corrupted_fingerprint"]) == 64
-
-
-def test_corruptions_that_are_missing_are_known_before_anything_is_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corrupted = tmp_path / "corrupted"
-    corrupted.mkdir()
-    np.save(corrupted / "labels.npy", np.zeros(5, np.uint8))
-    for name in COMMON[:-1]:
-        np.save(corrupted / f"{name}.npy", np.zeros((5, 32, 32, 3), np.uint8))
-    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(1))
-    monkeypatch.setattr("akorn.robustness.report.score", lambda *words, **options: pytest.fail("scored"))
-    with pytest.raises(AkornError, match=rf"{COMMON[-1]}\.npy does not exist"):
-        evaluate(build(TINY), pictures, Request(corrupted=corrupted), EvalSettings())
-
-
-def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, bool, int | None]] = []
-
-    def fake(model: CifarNet, images: torch.Tensor, labels: torch.Tensor, **options: Any) -> AutoAttacked:
-        asked.append((options["version"], model.random_start, model.fixed_start))
-        assert options["epsilon"] == 0.1
-        return AutoAttacked(images, torch.tensor([True] * 3 + [False]), options["version"], ("suspicious",))
-
-    monkeypatch.setattr("akorn.robustness.report.autoattack", fake)
-    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
-    request = Request(("autoattack", "autoattack-standard", "square"), epsilon=0.1)
-    model = build(TINY)
-    found = evaluate(model, pictures, request, EvalSettings(seed=6))
-    assert asked == [("rand", True, None), ("standard", False, 6), ("square", True, None)]
-    assert model.random_start  # free again
-    assert [found.metrics[key] for key in ("autoattack", "autoattack_standard", "square")] == [75, 75, 75]
-    assert "autoattack_again" in found.metrics
-    assert found.details["autoattack"]["autoattack_standard"]["start_seed"] == 6
-    assert found.details["autoattack"]["autoattack"]["warnings"] == ["suspicious"]
-    evaluate(build(ResNetConfig(width=4, blocks=(1,))), pictures, Request(("autoattack",), epsilon=0.1), EvalSettings())
-    assert asked[-1] == ("standard", False, None)  # a function needs no fixed start
-
-
-def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake(model: CifarNet, images: torch.Tensor, *rest: Any, **options: Any) -> list[Check]:
-        assert rest[1].epsilon == 0.1
-        falling = {"8/255": 50.0, "16/255": 0.0}
-        return [Check("epsilon", True, falling, "falls to nothing"), Check("eot", False, {}, "rises")]
-
-    monkeypatch.setattr("akorn.robustness.report.check_defence", fake)
-    pictures = load_cifar10(write_cifar(tmp_path), "test")
-    request = Request(epsilon=0.1, limit=4, checks=True, steps=1, eot=1, plots=tmp_path)
-    found = evaluate(build(TINY), pictures, request, EvalSettings())
-    assert (found.facts["checks_passed"], found.facts["checked"]) == (False, 4)
-    assert [check["passed"] for check in found.details["checks"]] == [True, False]
-    assert [path.name for path in found.plots] == ["reliability.png", "adversarial.png", "epsilon.png"]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"attacks": "magic"}, "no 'magic', expected some of fgsm"),
-        ({"epsilon": -0.1}, "--epsilon must be from 0 to 1"),
-        ({"limit": 0}, "--limit must be at least 1"),
-        ({"severity": 6}, "--severity"),
-        ({"attacks": "transfer"}, "--source"),
-        ({"data": None}, "--data is missing"),
-        ({"attacks": "autoattack"}, r"pip install 'akorn\[attacks\]'"),
-        ({"checks": True}, r"pip install 'akorn\[attacks\]'"),
-        ({}, "no CIFAR-10|does not exist"),
-    ],
-)
-def test_eval_refuses(
-    options: dict[str, object], words: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    given = {"model": str(model_folder), "data": tmp_path / "none", "device": "cpu", **options}
-    with pytest.raises(AkornError, match=words):
-        eval_robustness.run(eval_robustness.Options(**given))  # type: ignore[arg-type]

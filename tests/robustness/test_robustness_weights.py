@@ -9,7 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
+from akorn.hub import load_weights, read_folder
 from akorn.models import WEIGHTS, create_model, training_of
+from akorn.robustness.config import from_settings
+from akorn.robustness.model import build
 from akorn.robustness.recipes import SHIPPED
 
 SHEETS = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
@@ -22,6 +25,22 @@ def test_the_classifier_that_ships(name: str) -> None:
     for word in ("recipe", "seed", "data", "accuracy"):
         assert word in card
     assert (training_of(name) or {})["recipe"] == SHIPPED[name]
+
+
+# What the weights that ship answered to this picture when they were trained; new weights have other numbers.
+LOGITS = [2.55397, 1.85969, 1.35845, -1.03565, -1.41222, -2.41437, -1.68831, -1.58931, 4.10351, 0.21528]
+
+
+@torch.no_grad()
+def test_the_answers_stay_whatever_settings_come_after() -> None:
+    picture = torch.arange(3 * 32 * 32).reshape(1, 3, 32, 32).mul(7) % 256 / 255
+    shipped = create_model("cifar10-conv", pretrained=True)(picture, start_seed=0)
+    torch.testing.assert_close(shipped, torch.tensor([LOGITS]), rtol=0, atol=2e-3)
+    stored = read_folder(WEIGHTS / "cifar10-conv")
+    later = ("g", "gamma", "learn_gamma")  # a folder from before these could be chosen lacks them
+    old = build(from_settings({name: value for name, value in stored.settings.items() if name not in later})).eval()
+    load_weights(old, stored.weights, WEIGHTS / "cifar10-conv")
+    torch.testing.assert_close(old(picture, start_seed=0), shipped, rtol=0, atol=0)
 
 
 @pytest.mark.skipif(not SHEETS.is_dir(), reason=f"the real CIFAR-10 is not there: {SHEETS}")

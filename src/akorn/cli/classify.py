@@ -42,17 +42,17 @@ def run(options: Options) -> int:
     from akorn.robustness.classifier import Classifier
 
     pictures, wrong = _read(options)
-    found: dict[str, Prediction] = {}
+    found: dict[str, Prediction] = {}  # by name: a picture that is named twice gets the same answer twice
     if pictures:
         classifier = Classifier.from_pretrained(options.model, options.device)
         answers = classifier.classify(list(pictures.values()), options.starts, options.seed)
         found = dict(zip(pictures, answers, strict=True))
-    for name in dict.fromkeys(options.images):
+    for name in options.images:
         if name in found:
             _tell(name, pictures[name], found[name], options)
         elif options.json:
             print_json({"image": name, "error": wrong[name]})
-    return _complain(wrong)
+    return _complain([wrong[name] for name in options.images if name in wrong])
 
 
 def _check(options: Options) -> None:
@@ -70,7 +70,7 @@ def _read(options: Options) -> tuple[dict[str, Picture], dict[str, str]]:
 
     pictures: dict[str, Picture] = {}
     wrong: dict[str, str] = {}
-    for name in options.images:
+    for name in dict.fromkeys(options.images):
         try:
             pictures[name] = read_picture(name, resize=options.resize)
         except AkornError as error:
@@ -88,7 +88,7 @@ def _tell(name: str, picture: Picture, answer: Prediction, options: Options) -> 
     print(f"{name}: {classes}")
 
 
-def _complain(wrong: dict[str, str]) -> int:
-    for reason in wrong.values():
+def _complain(wrong: list[str]) -> int:
+    for reason in wrong:
         say(f"akorn: {' '.join(reason.split())}")
     return 2 if wrong else 0

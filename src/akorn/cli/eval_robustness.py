@@ -1,6 +1,7 @@
 """`akorn eval MODEL` for CIFAR models: accuracy and calibration, clean and noisy, and on request attacked or corrupted.
 
-Scores are in percent; every one says over how many random starts it was predicted.
+Scores are in percent; every one says over how many random starts it was predicted. With --json, `starts_of` has these
+numbers, `scores` what else is behind each score, `corruptions` and `checks` the single ones.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
@@ -20,6 +22,28 @@ from akorn.files import make_folder
 if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
     from akorn.robustness.report import Report
+
+
+def _number(words: list[str]) -> float:
+    """A number, or a fraction of two such as 8/255; ValueError as of float for anything else."""
+    above, line, below = words[0].partition("/")
+    try:
+        return float(above) / float(below) if line else float(above)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"could not convert string to float: {words[0]!r}") from None
+
+
+_Size = Annotated[
+    float,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT|N/255",
+        instance_from_str=_number,
+        is_instance=lambda value: isinstance(value, float | int),
+        str_from_instance=lambda size: [f"{255 * size:g}/255"],
+    ),
+]
+"""A size of a change, for pixels from 0 to 1."""
 
 ATTACKS = ("fgsm", "pgd", "pgd-smooth", "square", "autoattack", "autoattack-standard", "transfer")
 
@@ -42,8 +66,8 @@ class Options(CommonOptions):
     --source)."""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
-    epsilon: float = 8 / 255
-    """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1."""
+    epsilon: _Size = 8 / 255
+    """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1: 0.0314 or 8/255."""
     eot: int = 20
     """Starts that an attack averages its gradients over; for pgd-smooth noisy copies too."""
     attack_steps: int = 50
@@ -52,7 +76,7 @@ class Options(CommonOptions):
     """Queries of Square."""
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
-    noise: float = 64 / 255
+    noise: _Size = 64 / 255
     """Size of the random noise in the ℓ∞ norm."""
     corrupted: Path | None = None
     """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""
@@ -65,7 +89,8 @@ class Options(CommonOptions):
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed."""
     plots: Path | None = None
-    """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255."""
+    """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255 (PGD on eight pictures with
+    --attack-steps and --eot: minutes on a CPU)."""
     results: Path | None = LEDGER
     """The folder for the record of the evaluation; None for no record."""
 
@@ -80,7 +105,7 @@ def run(options: Options) -> int:
     from akorn.engine.processes import is_main
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
-    from akorn.robustness.report import Request, evaluate
+    from akorn.robustness.report import Request, evaluate, shown_passes
 
     if not is_main():  # the work is not shared: one process does it all
         return 0
@@ -94,13 +119,18 @@ def run(options: Options) -> int:
         options.queries, options.noise, options.corrupted, options.severity, options.checks, options.plots,
     )  # fmt: skip
     settings = EvalSettings(options.starts, options.seed, options.batch, options.precision)
+    if options.plots is not None:
+        count, forward, backward = shown_passes(model, request)
+        say(f"--plots attacks {count} pictures by PGD, each by {forward:,} passes forward and {backward:,} backward")
     pictures = load_cifar10(options.data, "test")
     found = _watched(lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell))
+    if options.source is not None:
+        found.facts["source"] = _named(options.source)
     seconds = time.monotonic() - began
     if options.results is not None:
         say(f"recorded in {_record(options, found, seconds, str(device))}")
     if options.json:
-        print_json({**found.metrics, **found.facts, "seconds": seconds})
+        print_json(_as_json(found, seconds))
     else:
         _print(found, seconds)
     return 0
@@ -161,6 +191,20 @@ def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Repor
         return work(tell)
 
 
+def _named(model: str) -> str:
+    """The recipe that made a model where its folder tells it, else the folder's name."""
+    from akorn.models import training_of
+
+    origin = training_of(model)
+    return Path(model).name if origin is None else str(origin["recipe"])
+
+
+def _as_json(found: Report, seconds: float) -> dict[str, Any]:
+    """The figures and facts side by side, then what is behind them."""
+    behind = {"corruptions" if name == "corrupted" else name: value for name, value in found.details.items()}
+    return {**found.metrics, **found.facts, "seconds": seconds, **behind}
+
+
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.engine.ledger import write_record
@@ -169,7 +213,7 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
     assert options.results is not None
     origin = training_of(options.model)
     config = {
-        "model": Path(options.model).name if origin is None else origin["recipe"],
+        "model": _named(options.model),
         "pretrained": bool(origin and origin.get("overrides", {}).get("init")),
         "data_split": "test", "start_seed": options.seed, "precision": options.precision, **found.facts,
     }  # fmt: skip
@@ -182,15 +226,12 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
 
 def _print(found: Report, seconds: float) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
-    table.add_column("score")
-    table.add_column("%", justify="right")
-    for name, value in found.metrics.items():
-        table.add_row(name, f"{value:.2f}")
     console = Console()
-    console.print(table)
+    scores = dict(found.details["scores"])
+    console.print(_table("score", scores))
+    if "corrupted" in found.details:
+        console.print(_table("corruption", found.details["corrupted"]))
     facts = ", ".join(
         f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in found.facts.items()
     )
@@ -198,6 +239,29 @@ def _print(found: Report, seconds: float) -> None:
     for check in found.details.get("checks", ()):
         verdict = "holds" if check["passed"] else "FAILS"
         figures = ", ".join(f"{label}: {value:.1f}" for label, value in check["accuracies"].items())
-        console.print(f"check {check['name']} {verdict}: {check['reason']}" + (f" ({figures})" if figures else ""))
+        console.print(
+            f"check {check['name']} {verdict}: {check['reason']}"
+            + (f" ({figures}; starts {check['starts']})" if figures else "")
+        )
+    for name, behind in scores.items():
+        for warning in behind.get("warnings", ()):
+            console.print(f"{name}: AutoAttack warns: {warning}", markup=False)
     for path in found.plots:
         say(f"wrote {path}")
+
+
+def _table(heading: str, scores: dict[str, dict[str, Any]]) -> Any:
+    """Scores with their calibration errors in percent, and what they rest on: pictures, starts and, if any, tests."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    table.add_column(heading)
+    columns = {"accuracy": "%", "ece": "ECE, %", "ece_pooled": "pooled", "pictures": "pictures", "starts": "starts"}
+    columns["tests"] = "tests"
+    shown = {key: name for key, name in columns.items() if any(key in behind for behind in scores.values())}
+    for name in shown.values():
+        table.add_column(name, justify="right")
+    for label, behind in scores.items():
+        values = [behind.get(key) for key in shown]
+        table.add_row(label, *("" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in values))
+    return table

@@ -1,6 +1,7 @@
 """RESULTS.md from the ledger: the tasks say which tables there are, the records fill them. Torch-free."""
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,12 @@ from akorn.engine.ledger import Record, is_number
 Match = Mapping[str, object] | Callable[[Record], bool]
 """Which records: dotted names with the values they must have ("name", "config.steps", …), or a predicate."""
 
+Value = float | str
+"""What a record says: a number, or words such as a verdict."""
+
+Metric = str | Callable[[Record], Value | None]
+"""Which value of a record: that of the metric of this name, or one that is looked up deeper in; None for none."""
+
 _NONE = "–"
 _SHOWN = 8  # metrics of a record that is in no table
 
@@ -19,9 +26,11 @@ _SHOWN = 8  # metrics of a record that is in no table
 class Cell:
     """One figure: a metric of the records that match, and what the paper has in its place."""
 
-    metric: str
+    metric: Metric
     match: Match
     paper: str = _NONE
+    prefer: Callable[[Record], float] | None = None
+    """Of several records of one seed the one for which this is largest counts, the newest of equals."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,8 @@ class Table:
     title: str
     headings: tuple[str, ...]
     rows: tuple[Row, ...]
-    note: str = ""
+    note: str | Callable[[Sequence[Record]], str] = ""
+    """Text, or a function that makes it of all records, where it tells what is behind the figures."""
     digits: int = 1
     beside: str = "paper"
     """Whose figures stand beside ours."""
@@ -60,22 +70,33 @@ def matches(record: Record, match: Match) -> bool:
 
 
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
-    """Return the records behind a cell: of those that match and have the metric, the newest of each seed."""
-    fitting = [r for r in records if is_number(r["metrics"].get(cell.metric)) and matches(r, cell.match)]
-    newest: dict[Any, Record] = {}
-    for record in sorted(fitting, key=lambda r: str(r["date"])):
-        newest[record["seed"]] = record
-    return list(newest.values())
+    """Return the records behind a cell: of those that match and have the metric, one of each seed.
+
+    The newest, or the newest of those that the cell prefers.
+    """
+    fitting = [r for r in records if value(r, cell.metric) is not None and matches(r, cell.match)]
+    prefer = cell.prefer if cell.prefer is not None else lambda record: 0
+    best: dict[Any, Record] = {}
+    for record in sorted(fitting, key=lambda r: (prefer(r), str(r["date"]))):
+        best[record["seed"]] = record
+    return list(best.values())
 
 
-def summary(values: Sequence[float], digits: int = 1) -> str:
-    """Return "mean ± standard deviation (number)"; one value stands alone, none is a dash."""
-    if not values:
-        return _NONE
-    mean = statistics.fmean(values)
-    if len(values) == 1:
-        return f"{mean:,.{digits}f} (1)"
-    return f"{mean:,.{digits}f} ± {statistics.stdev(values):,.{digits}f} ({len(values)})"
+def value(record: Record, metric: Metric) -> Value | None:
+    """Return what a record has to show for a metric: words, or a number that can be averaged."""
+    found = metric(record) if callable(metric) else record["metrics"].get(metric)
+    return found if isinstance(found, str) or is_number(found) else None
+
+
+def summary(values: Sequence[Value | None], digits: int = 1) -> str:
+    """Return "mean ± standard deviation (number)"; one value stands alone, none is a dash; words are counted."""
+    words = Counter(word for word in values if isinstance(word, str))
+    numbers = [number for number in values if isinstance(number, int | float)]
+    parts = [f"{word} ({count})" for word, count in words.items()]
+    if numbers:
+        spread = f" ± {statistics.stdev(numbers):,.{digits}f}" if len(numbers) > 1 else ""
+        parts.append(f"{statistics.fmean(numbers):,.{digits}f}{spread} ({len(numbers)})")
+    return ", ".join(parts) or _NONE
 
 
 def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
@@ -86,7 +107,8 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
         "Rendered from the records in `results/` by `akorn results`; never edited by hand.",
         "",
         "Ours is the mean ± the sample standard deviation over seeds, with the number of seeds in brackets;"
-        " of several records of one seed the newest counts, the others are listed at the end. – means no figure.",
+        " of several records of one seed the newest counts, or the one that a table's note prefers; the others are"
+        " listed at the end. – means no figure.",
     ]
     shown: set[int] = set()
     empty = [table for table in tables if not any(chosen(records, cell) for row in table.rows for cell in row.cells)]
@@ -96,13 +118,14 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
         # Where nobody has a figure to stand beside ours, there is no column for it.
         compared = [any(row.cells[i].paper != _NONE for row in table.rows) for i in range(len(table.headings))]
         headings = ["", *_columns(table.headings, [table.beside] * len(compared), compared)]
-        lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else [])]
+        note = table.note(records) if callable(table.note) else table.note
+        lines += ["", f"## {table.title}", "", *([note, ""] if note else [])]
         body = []
         for row in table.rows:
             behind = [chosen(records, cell) for cell in row.cells]
             shown |= {id(record) for found in behind for record in found}
             figures = [
-                summary([record["metrics"][cell.metric] for record in found], table.digits)
+                summary([value(record, cell.metric) for record in found], table.digits)
                 for cell, found in zip(row.cells, behind, strict=True)
             ]
             body.append([row.label, *_columns(figures, [cell.paper for cell in row.cells], compared)])

@@ -2,8 +2,13 @@
 
 Its `rand` version is for models with random starts: APGD on two losses, with gradients averaged over 20 starts. Its
 `standard` version adds targeted attacks, FAB and Square and wants a function, so it is given a model whose start is
-fixed. A picture counts as robust if it was classified rightly in every test, each of one start: an attack that tries
-often enough on a random model also finds bad luck, so this score is a pessimistic one.
+fixed.
+
+A picture counts as robust if it was classified rightly in every test, of one start each: before the attacks, and after
+each of them, where a picture that withstood is tested as it was. So a random model loses pictures to bad luck alone,
+the more the more tests: read the count beside the share of pictures that are right in as many tests without any attack.
+The adversarial pictures tell nothing more about a random model: where an attack failed there is the original, and what
+was answered wrongly in the first test was never attacked.
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ class AutoAttacked:
     """In the shape of the pictures; one that withstood every attack is there as it was."""
     robust: Tensor
     """[N]: which were classified rightly before and after every attack."""
+    tests: int
+    """In how many tests a robust picture was right, each with a random start of its own; 1 for a function."""
     version: Version
     warnings: tuple[str, ...]
     """What AutoAttack itself finds suspicious about the model."""
@@ -77,7 +84,8 @@ def autoattack(
             attack.apgd.eot_iter = eot
         attack.square.n_queries = queries
         adversarial, answers = attack.run_standard_evaluation(images, labels, batch_size=batch_size)
-    return AutoAttacked(adversarial, answers == labels, version, tuple(dict.fromkeys(told)))
+    tests = 1 + len(attack.attacks_to_run) if model.random_start else 1
+    return AutoAttacked(adversarial, answers == labels, tests, version, tuple(dict.fromkeys(told)))
 
 
 def _package() -> Any:

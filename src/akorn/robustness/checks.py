@@ -11,13 +11,17 @@ threshold instead):
     gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow
     black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
                 than PGD
+
+Square takes a step where a single query says so, and on a random model that is noise: it would find nothing, whatever
+the gradients hide. So the black-box check is one of a function, the model whose start the seed fixes, for PGD as for
+the others; the other checks are of the model as it is, with starts that the attack has not seen.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +37,7 @@ from akorn.robustness.evaluate import (
     asked,
     attacked_score,
     check_pictures,
+    fixed_start,
     is_random,
     noisy_score,
     score,
@@ -79,10 +84,12 @@ class Check:
     mean cosine."""
     reason: str
     """What failed, or what was found to hold."""
+    starts: int = 1
+    """Over how many starts each accuracy was predicted; for `gradient`, gradients averaged."""
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
-        return {"name": self.name, "passed": self.passed, "accuracies": self.accuracies, "reason": self.reason}
+        return asdict(self)
 
 
 def check_defence(
@@ -132,13 +139,17 @@ def check_defence(
     say("gradients nearby")
     found.append(_agrees(model, images, labels, strongest.eot, asking))
 
-    say("random noise")
-    black = [("noise", noisy_score(model, images, labels, asking, epsilon=settings.epsilon, kind="sign"))]
-    if settings.queries:
-        say(f"Square, {settings.queries} queries")
-        black.append(("square", _square(model, images, labels, settings, asking)))
-    if source is not None:
-        black.append(("transfer", under(strongest, "transfer", source)))
+    random = is_random(model)
+    with fixed_start(model, asking.seed):
+        if random:
+            white = under(strongest, "PGD, start fixed")
+        say("random noise")
+        black = [("noise", noisy_score(model, images, labels, asking, epsilon=settings.epsilon, kind="sign"))]
+        if settings.queries:
+            say(f"Square, {settings.queries} queries")
+            black.append(("square", _square(model, images, labels, settings, asking)))
+        if source is not None:
+            black.append(("transfer", under(strongest, "transfer", source)))
     found.append(no_better("black-box", white, black))
     return found
 
@@ -193,7 +204,7 @@ def _rises(scores: Sequence[tuple[str, Score]]) -> str | None:
 
 def _check(name: str, scores: Sequence[tuple[str, Score]], reason: str | None, fine: str) -> Check:
     accuracies = {label: found.accuracy for label, found in scores}
-    return Check(name, reason is None, accuracies, fine if reason is None else reason)
+    return Check(name, reason is None, accuracies, fine if reason is None else reason, scores[0][1].starts)
 
 
 def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: EvalSettings) -> Check:
@@ -208,11 +219,11 @@ def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: 
     mean = 100 * float(torch.cat(cosines).mean())
     same = mean >= AGREEMENT
     reason = "gradients nearby agree" if same else "gradients a quarter of a grey level apart do not agree"
-    return Check("gradient", same, {"cosine, %": mean}, reason)
+    return Check("gradient", same, {"cosine, %": mean}, reason, eot if is_random(model) else 1)
 
 
 def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:
-    """The score on Square's pictures, with new starts: not Square's own count, which also counts bad luck."""
+    """The score on the pictures of Square, which wants a function."""
     device = next(model.parameters()).device
     pictures, truth = as_float(images.to(device)), labels.to(device)
     with asked(model, asking.precision, search=True):

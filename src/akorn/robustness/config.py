@@ -18,7 +18,11 @@ Head = Literal["classes", "projection"]
 
 @dataclass(frozen=True)
 class AkornConfig:
-    """AKOrN; the defaults are the paper's convolutional model, AKOrN-conv with N = 2."""
+    """AKOrN; the defaults are the paper's convolutional model, AKOrN-conv with N = 2.
+
+    In two places the paper says otherwise than the published settings do, which are the defaults: it has a smaller g,
+    `g="plain"`, and a γ that is learned, `learn_gamma=True`.
+    """
 
     architecture: ClassVar[str] = "akorn"
 
@@ -38,10 +42,17 @@ class AkornConfig:
     """Heads of an attentive block."""
     omega: bool = True
     """Whether the oscillators have a natural frequency Ω."""
+    gamma: float = 1.0
+    """The step size γ, or its start where it is learned."""
+    learn_gamma: bool = False
+    """Whether γ is trained, one of each block: as the paper says; published settings keep it fixed."""
     rule: Literal["kuramoto", "without-projection", "without-normalisation", "residual"] = "kuramoto"
     """The update rule: the paper's, without Proj, without Π, or without both."""
     readout: Literal["norm", "linear"] = "norm"
     """m = ‖Ux‖, or the ablation C = g(Ux) without the norm."""
+    g: Literal["residual", "plain"] = "residual"
+    """The readout's g: BatchNorm, ReLU and a 3×3 convolution, behind a residual block of two such; or, plain, without
+    that block, as the paper says."""
     wiring: Literal["two-streams", "without-c", "stacked"] = "two-streams"
     """X and C; X alone, with each block's readout as the next state; or Kuramoto layers alone with one readout."""
     start: Literal["random", "stimulus", "learned"] = "random"

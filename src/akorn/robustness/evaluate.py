@@ -1,4 +1,4 @@
-"""Scores of a CIFAR model: accuracy and calibration, on clean, noisy, attacked and corrupted pictures.
+"""Scores of a CIFAR model: accuracy and calibration, on clean, noisy and attacked pictures.
 
 Accuracies are in percent. A model with a random start is asked `starts` times and answers with the mean of its
 probabilities; every score says how many starts that were. All that is random follows from the seed.
@@ -6,11 +6,9 @@ probabilities; every score says how many starts that were. All that is random fo
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -188,61 +186,6 @@ def attacked_score(
         return _score(model, images, labels, settings, change, "attack", progress, search=True)
 
 
-@dataclass(frozen=True)
-class Corrupted:
-    """Scores on CIFAR-10-C at one severity."""
-
-    scores: dict[str, Score]
-    severity: int
-    fingerprint: str
-    """SHA-256 of all pictures that were scored."""
-
-    @property
-    def accuracy(self) -> float:
-        """The mean over the corruptions, in percent."""
-        return sum(s.accuracy for s in self.scores.values()) / len(self.scores)
-
-    @property
-    def ece(self) -> float:
-        """The mean over the corruptions of each one's calibration error, in percent."""
-        return sum(s.ece for s in self.scores.values()) / len(self.scores)
-
-    @property
-    def pooled(self) -> Score:
-        """All corruptions together as one set: its calibration error is the other reading of "ECE on CIFAR-10-C"."""
-        each = list(self.scores.values())
-        return Score(torch.cat([s.probabilities for s in each]), torch.cat([s.labels for s in each]), each[0].starts)
-
-
-def corrupted_score(
-    model: nn.Module,
-    folder: Path,
-    corruptions: tuple[str, ...],
-    settings: EvalSettings | None = None,
-    *,
-    severity: int = 5,
-    chosen: Tensor | None = None,
-    progress: Progress | None = None,
-) -> Corrupted:
-    """The scores on each corruption of a folder in CIFAR-10-C's layout; chosen: which pictures, by number."""
-    from akorn.robustness.data import load_cifar10c
-
-    if not corruptions:
-        raise ValueError("there is no corruption to score")
-    scores, digest = {}, hashlib.sha256()
-    for done, name in enumerate(corruptions, 1):
-        data = load_cifar10c(folder, name, severity)
-        if chosen is not None:
-            if len(chosen) and int(chosen.max()) >= len(data):
-                raise AkornError(f"{folder}: {name} has {len(data)} pictures, too few for the sample")
-            data = data.take(chosen)
-        digest.update(f"{name} {severity} {data.fingerprint()}".encode())
-        scores[name] = score(model, data.images, data.labels, settings, purpose=f"corrupted-{name}")
-        if progress is not None:
-            progress(done, len(corruptions))
-    return Corrupted(scores, severity, digest.hexdigest())
-
-
 def sample(count: int, limit: int | None, seed: int) -> Tensor:
     """Which of `count` pictures are scored: all, or `limit` drawn at random by the seed, in order."""
     if limit is not None and limit < 1:
@@ -320,6 +263,8 @@ def fixed_start(model: nn.Module, seed: int) -> Iterator[None]:
     if not is_random(model):
         yield
         return
+    if not hasattr(model, "fix_start"):
+        raise ValueError(f"{type(model).__name__} draws random starts, and has no fix_start(seed) to fix one")
     model.fix_start(seed)  # type: ignore[operator]
     try:
         yield

@@ -197,7 +197,8 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
         n,
         coupling,
         omega=omega,
-        gamma=1.0,
+        gamma=config.gamma,
+        learn_gamma=config.learn_gamma,
         rule=_RULES[config.rule](),
         stimulus=akn.GroupNorm(channels // n, channels) if driven else None,
         bias=True,
@@ -206,7 +207,11 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
 
 
 def _readout(config: AkornConfig, channels: int) -> nn.Module:
-    g = nn.Sequential(_Residual(channels), _NormReluConv(channels))
+    g: nn.Module
+    if config.g == "residual":
+        g = nn.Sequential(_Residual(channels), _NormReluConv(channels))
+    else:
+        g = _NormReluConv(channels)
     if config.readout == "linear":
         return akn.LinearReadout(channels, g=g, kernel_size=3)
     return akn.Readout(channels, n_out=config.n_out, g=g, kernel_size=3)

@@ -14,15 +14,15 @@ from akorn.errors import AkornError
 from akorn.robustness.attacks import EPSILON, FGSM, PGD
 from akorn.robustness.autoattack import EOT, Version, autoattack
 from akorn.robustness.checks import CheckSettings, check_defence
+from akorn.robustness.corrupted import corrupted_score
 from akorn.robustness.corruptions.constants import COMMON
-from akorn.robustness.data import Pictures, check_cifar10c, load_cifar10c, made_by_us
+from akorn.robustness.data import CorruptedSet, Pictures, find_cifar10c
 from akorn.robustness.evaluate import (
     EvalSettings,
     Score,
     as_float,
     asked,
     attacked_score,
-    corrupted_score,
     fixed_start,
     noisy_score,
     sample,
@@ -67,13 +67,24 @@ class Report:
     facts: dict[str, Any] = field(default_factory=dict)
     """How the figures came about: pictures, starts, ε and so on."""
     details: dict[str, Any] = field(default_factory=dict)
-    """Scores with their numbers of starts, each corruption, AutoAttack's warnings, the checks."""
+    """What is behind them: `starts_of`, the number of starts of every metric; `scores`, with calibration error and
+    pictures, for AutoAttack tests and warnings; `corrupted`, the score on each corruption; `checks`."""
     plots: list[Path] = field(default_factory=list)
 
     def add(self, name: str, found: Score) -> None:
         """Put in a score's accuracy, and what it rests on."""
-        self.metrics[name] = found.accuracy
-        self.details.setdefault("scores", {})[name] = found.as_json()
+        self.put(name, found.accuracy, found.as_json())
+
+    def put(self, name: str, value: float, behind: dict[str, Any]) -> None:
+        """Put in a figure, and what it rests on: at least `starts`."""
+        self.metrics[name] = value
+        self.details.setdefault("scores", {})[name] = behind
+        self.details.setdefault("starts_of", {})[name] = behind["starts"]
+
+    def put_error(self, name: str, value: float, starts: int) -> None:
+        """Put in a calibration error, which stands among the scores beside its accuracy."""
+        self.metrics[name] = value
+        self.details["starts_of"][name] = starts
 
 
 def evaluate(
@@ -87,8 +98,9 @@ def evaluate(
 ) -> Report:
     """Score a model on test pictures. source: the model that transferred pictures are made for."""
     say: Tell = tell if tell is not None else lambda what, done, total: None
+    held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
-        check_cifar10c(request.corrupted, COMMON, request.severity)
+        held = find_cifar10c(request.corrupted, request.severity)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
     report = Report(part.fingerprint())
@@ -105,11 +117,11 @@ def evaluate(
         noisy = noisy_score(model, images, labels, settings, epsilon=request.noise, kind=kind)  # type: ignore[arg-type]
         report.add(name, noisy)
         say(name, 1, 1)
-    report.metrics["ece"] = clean.ece
+    report.put_error("ece", clean.ece, clean.starts)
     diagrams = {"clean": clean.reliability}
-    if request.corrupted is not None:
-        label = "corrupted by us, pooled" if made_by_us(request.corrupted) else "corrupted, pooled"
-        diagrams[label] = _corrupt(model, pictures, request, request.corrupted, settings, report, say)
+    if held is not None:
+        label = "corrupted by us, pooled" if held.ours else "corrupted, pooled"
+        diagrams[label] = _corrupt(model, pictures, request, held, settings, report, say)
     if request.attacks:
         few = part.take(sample(len(part), request.attack_limit, settings.seed))
         _attack(model, few, request, settings, source, report, say)
@@ -120,7 +132,11 @@ def evaluate(
             model, few.images, few.labels, checks, settings, source=source, progress=lambda what: say(what, 0, 0)
         )
         report.details["checks"] = [check.as_json() for check in found]
-        report.facts |= {"checked": len(few), "checks_passed": all(check.passed for check in found)}
+        report.facts |= {
+            "checked": len(few),
+            "check_epsilon": request.epsilon,
+            "checks_passed": all(check.passed for check in found),
+        }
     if request.plots is not None:
         from akorn.robustness.plots import plot_reliability
 
@@ -134,28 +150,35 @@ def _corrupt(
     model: CifarNet,
     pictures: Pictures,
     request: Request,
-    folder: Path,
+    held: CorruptedSet,
     settings: EvalSettings,
     report: Report,
     say: Tell,
 ) -> Any:
+    """The scores on what the folder holds; their mean only over the 15, and where all of these are there."""
     # A folder that was made of the first pictures only is sampled for itself.
-    stored = min(len(pictures), len(load_cifar10c(folder, COMMON[0], request.severity)))
-    chosen = sample(stored, request.limit, settings.seed)
+    chosen = sample(min(len(pictures), held.pictures), request.limit, settings.seed)
     found = corrupted_score(
-        model, folder, COMMON, settings, severity=request.severity, chosen=chosen,
+        model, held.folder, held.names, settings, severity=request.severity, chosen=chosen,
         progress=lambda d, t: say("corrupted", d, t),
     )  # fmt: skip
-    report.metrics |= {"corrupted": found.accuracy, "corrupted_ece": found.ece}
-    report.metrics["corrupted_ece_pooled"] = found.pooled.ece
+    pooled = found.over(held.common or held.names).pooled
+    if held.complete:
+        common = found.over(COMMON)
+        mean = {"accuracy": common.accuracy, "ece": common.ece, "ece_pooled": pooled.ece}
+        report.put("corrupted", common.accuracy, {**mean, "pictures": len(chosen), "starts": pooled.starts})
+        report.put_error("corrupted_ece", common.ece, pooled.starts)
+        report.put_error("corrupted_ece_pooled", pooled.ece, pooled.starts)
     report.facts |= {
         "severity": request.severity,
-        "corruptions_by": "akorn" if made_by_us(folder) else folder.name,
+        "corruptions_by": "akorn" if held.ours else held.folder.name,
         "corrupted_pictures": len(chosen),
     }
+    if held.missing:
+        report.facts["corruptions_missing"] = list(held.missing)
     report.details["corrupted"] = {name: each.as_json() for name, each in found.scores.items()}
     report.details["corrupted_fingerprint"] = found.fingerprint
-    return found.pooled.reliability
+    return pooled.reliability
 
 
 def _attack(
@@ -201,14 +224,13 @@ def _attack(
 def _autoattack(
     model: CifarNet, few: Pictures, request: Request, settings: EvalSettings, name: str, report: Report
 ) -> None:
-    """AutoAttack's own count, and how its pictures fare with new starts (`…_again`)."""
+    """AutoAttack's own count, and what as many tests leave of the pictures without any attack (`…_unattacked`)."""
     key = name.replace("-", "_")
     version: Version = "square" if name == "square" else "rand" if model.random_start else "standard"
     if name == "autoattack-standard":
         version = "standard"
     device = next(model.parameters()).device
     images, labels = as_float(few.images.to(device)), few.labels.to(device)
-    start = settings.seed if version == "standard" else None
 
     def attack() -> None:
         with asked(model, settings.precision, search=True):
@@ -216,22 +238,35 @@ def _autoattack(
                 model, images, labels, version=version, epsilon=request.epsilon, eot=request.eot,
                 queries=request.queries, seed=settings.seed, batch_size=settings.batch_size,
             )  # fmt: skip
-        report.metrics[key] = 100.0 * float(made.robust.double().mean())
-        again = score(model, made.adversarial, few.labels, settings, purpose=key)
-        report.add(f"{key}_again", again)
-        report.details.setdefault("autoattack", {})[key] = {
+        behind = {
             "version": version,
             "pictures": len(few),
             "starts": 1,
-            "start_seed": start if model.random_start or model.fixed_start is not None else None,
-            "warnings": list(made.warnings),
+            "tests": made.tests,
+            "start_seed": model.fixed_start,
         }
+        # Without any attack, and of one start each as AutoAttack's own.
+        each = [
+            score(model, few.images, few.labels, replace(settings, starts=1), purpose=f"{key}-test-{test}").correct
+            for test in range(made.tests)
+        ]
+        for label, right in ((key, made.robust), (f"{key}_unattacked", torch.stack(each).all(0))):
+            accuracy = 100.0 * float(right.double().mean())
+            report.put(label, accuracy, {"accuracy": accuracy, **behind})
+        report.details["scores"][key]["warnings"] = list(made.warnings)
 
-    if start is not None:
-        with fixed_start(model, start):
+    if version == "standard":  # which wants a function
+        with fixed_start(model, settings.seed):
             attack()
     else:
         attack()
+
+
+def shown_passes(model: CifarNet, request: Request) -> tuple[int, int, int]:
+    """What the attack for the plot of adversarial pictures takes: pictures, and their passes forward and backward."""
+    starts = request.eot if model.random_start else 1
+    pictures = SHOWN if request.limit is None else min(SHOWN, request.limit)
+    return pictures, (request.steps + 1) * starts, request.steps * starts
 
 
 def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSettings, folder: Path) -> Path:

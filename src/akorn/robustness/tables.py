@@ -2,78 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from akorn.engine.tables import Row, Table
+from akorn.robustness.corruptions.constants import COMMON
+from akorn.robustness.records import (
+    PICTURES,
+    attacked,
+    cell,
+    checked,
+    corrupted,
+    fits,
+    of_check,
+    of_corruption,
+    table,
+)
 
-from akorn.engine.ledger import Record
-from akorn.engine.tables import Cell, Row, Table
-from akorn.trials import is_trial
-
-EPSILON = 8 / 255
 NOISE = 64 / 255
-PICTURES = 10_000
-ATTACKED = 1000
-
-
-def _fits(name: str, pretrained: bool, **wanted: float) -> Callable[[Record], bool]:
-    """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
-
-    Numbers may differ in the fourth digit: 0.0314 is 8/255.
-    """
-
-    def fits(record: Record) -> bool:
-        config = record["config"]
-        return (
-            record["kind"] == "eval"
-            and record["name"] == name
-            and bool(config.get("pretrained")) == pretrained
-            and config.get("data_split") == "test"
-            and not is_trial(record, "data.path", "init", "channels_last")
-            and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
-        )
-
-    return fits
-
-
-def _attacked(name: str, pretrained: bool) -> Callable[[Record], bool]:
-    """Evaluations under AutoAttack as it is meant: 8/255, enough pictures, EoT of 20 where a start is random, all of
-    Square's queries where it takes part, and gradients that 16 bits have not blurred.
-
-    AutoAttack asks a single start at a time, whatever the other scores are averaged over.
-    """
-    fits = _fits(name, pretrained, epsilon=EPSILON)
-
-    def hard(record: Record) -> bool:
-        config = record["config"]
-        budget = ("eot", 20) if config.get("random_start") else ("queries", 5000)
-        return (
-            fits(record)
-            and config.get("attacked", 0) >= ATTACKED
-            and config.get(budget[0], 0) >= budget[1]
-            and config.get("precision") != "bf16"
-        )
-
-    return hard
-
-
-def _corrupted(name: str, pretrained: bool, starts: int) -> Callable[[Record], bool]:
-    """Evaluations on all pictures of our own corruptions, at severity 5."""
-    fits = _fits(name, pretrained, starts=starts, severity=5, corrupted_pictures=PICTURES)
-    return lambda record: fits(record) and record["config"].get("corruptions_by") == "akorn"
 
 
 def _row(label: str, name: str, *paper: str, pretrained: bool = False) -> Row:
     """Clean on all pictures, AutoAttack at 8/255, CIFAR-10-C at severity 5: accuracy and calibration error."""
-    clean, adversarial, corrupted, ece = paper
-    whole = _fits(name, pretrained, starts=1, pictures=PICTURES)
-    worst = _corrupted(name, pretrained, starts=1)
+    clean, adversarial, corruption, ece = paper
+    whole = fits(name, pretrained, starts=1, pictures=PICTURES)
+    worst = corrupted(name, pretrained)
     return Row(
         label,
         (
-            Cell("clean", whole, clean),
-            Cell("autoattack", _attacked(name, pretrained), adversarial),
-            Cell("corrupted", worst, corrupted),
-            Cell("corrupted_ece", worst, ece),
+            cell("clean", whole, clean),
+            cell("autoattack", attacked(name, pretrained, "autoattack"), adversarial),
+            cell("corrupted", worst, corruption),
+            cell("corrupted_ece", worst, ece),
         ),
     )
 
@@ -82,11 +39,12 @@ _HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
 _NOTE = (
     "Accuracy and expected calibration error in percent, each answer from a single start. Clean and corrupted on all"
     " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
-    " more of them, in its `rand` version with EoT of 20 where the model has a random start. Corrupted pictures are"
+    " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
+    " too (the table of attacks has the same tests without one). Corrupted pictures are"
     " those of our own generator, not the published ones."
 )
 
-SCRATCH = Table(
+SCRATCH = table(
     "CIFAR-10 without pre-training",
     _HEADINGS,
     (
@@ -108,7 +66,7 @@ SCRATCH = Table(
     note=_NOTE + " The paper's other figures for ResNet-18 than clean are of the pre-trained one.",
 )
 
-PRETRAINED = Table(
+PRETRAINED = table(
     "CIFAR-10 after pre-training on Tiny-ImageNet",
     _HEADINGS,
     (
@@ -134,16 +92,16 @@ _NOISE_ROWS = (
     ("AKOrN-conv without Π", "cifar10_akorn_conv_no_norm"),
 )
 
-RANDOM_NOISE = Table(
+RANDOM_NOISE = table(
     "CIFAR-10 with random noise, ‖ε‖∞ = 64/255, without pre-training",
     ("uniform in the box", "±ε on every value", "ECE on clean pictures"),
     tuple(
         Row(
             label,
             (
-                Cell("noise", _fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
-                Cell("noise_sign", _fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
-                Cell("ece", _fits(name, False, starts=1, pictures=PICTURES)),
+                cell("noise", fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
+                cell("noise_sign", fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
+                cell("ece", fits(name, False, starts=1, pictures=PICTURES)),
             ),
         )
         for label, name in _NOISE_ROWS
@@ -151,4 +109,127 @@ RANDOM_NOISE = Table(
     note="The paper shows bars without numbers, AKOrN far ahead, and does not say how the noise is distributed.",
 )
 
-TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE)
+_Models = tuple[tuple[str, str], ...]
+"""Heading and recipe."""
+
+_MODELS: _Models = (
+    ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
+    ("ResNet-18", "cifar10_resnet18"),
+    ("ResNet-18, σ = 0.2", "cifar10_resnet18_noise02"),
+    ("ResNet-18, σ = 0.225", "cifar10_resnet18_noise0225"),
+    ("ItrConv", "cifar10_itrconv"),
+    ("ViT", "cifar10_vit"),
+    ("AKOrN-conv without Proj", "cifar10_akorn_conv_no_proj"),
+    ("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
+    ("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
+)
+_MODELS_PRETRAINED: _Models = (
+    ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
+    ("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
+    ("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
+    ("ResNet-18", "cifar10_resnet18"),
+)
+_ATTACKS = (
+    ("FGSM", "fgsm", "fgsm"),
+    ("PGD, 50 steps", "pgd", "pgd"),
+    ("PGD on the smoothed loss", "pgd_smooth", "pgd_smooth"),
+    ("transfer from ResNet-18", "transfer", "transfer"),
+    ("Square", "square", "square"),
+    ("as many tests as Square's, no attack", "square_unattacked", "square"),
+    ("AutoAttack (`rand` for random starts)", "autoattack", "autoattack"),
+    ("as many tests as AutoAttack's, no attack", "autoattack_unattacked", "autoattack"),
+    ("AutoAttack `standard`, one start fixed", "autoattack_standard", "autoattack_standard"),
+    ("that start, no attack", "autoattack_standard_unattacked", "autoattack_standard"),
+)
+_WORDS = {False: "without pre-training", True: "after pre-training on Tiny-ImageNet"}
+
+
+def _attacks(models: _Models, pretrained: bool) -> Table:
+    return table(
+        f"CIFAR-10 {_WORDS[pretrained]}: each attack, 8/255",
+        tuple(heading for heading, _ in models),
+        tuple(
+            Row(label, tuple(cell(metric, attacked(name, pretrained, attack)) for _, name in models))
+            for label, metric, attack in _ATTACKS
+        ),
+        "Accuracy in percent on a random 1,000 or more of the test pictures, answers of a single start. Gradients are"
+        " averaged over 20 starts where these are random; FGSM, PGD and transfer are scored with starts that the attack"
+        " has not seen. AutoAttack and Square count a picture only if it is right in several tests, each with a start"
+        " of its own: the row below each shows what that leaves without any attack.",
+        models_are_rows=False,
+    )
+
+
+def _corruptions(models: _Models, pretrained: bool, what: str, mean: str, words: str) -> Table:
+    names = (*((name.replace("_", " "), of_corruption(name, what)) for name in COMMON), ("mean", mean))
+    return table(
+        f"CIFAR-10 {_WORDS[pretrained]}: {words} on each corruption, severity 5",
+        tuple(heading for heading, _ in models),
+        tuple(
+            Row(label, tuple(cell(metric, corrupted(name, pretrained)) for _, name in models))
+            for label, metric in names
+        ),
+        "In percent, answers of a single start, on all 10,000 test pictures as our own generator corrupts them; its"
+        " frost is a procedural texture.",
+        models_are_rows=False,
+    )
+
+
+ATTACKS = tuple(_attacks(models, pre) for models, pre in ((_MODELS, False), (_MODELS_PRETRAINED, True)))
+CORRUPTIONS = tuple(
+    _corruptions(models, pre, *words)
+    for models, pre in ((_MODELS, False), (_MODELS_PRETRAINED, True))
+    for words in (("accuracy", "corrupted", "accuracy"), ("ece", "corrupted_ece", "ECE"))
+)
+
+
+def _starts(count: int) -> Row:
+    name = "cifar10_akorn_conv"
+    whole, worst = fits(name, False, starts=count, pictures=PICTURES), corrupted(name, False, count)
+    noisy = fits(name, False, starts=count, pictures=PICTURES, noise_epsilon=NOISE)
+    return Row(
+        f"K = {count}",
+        (
+            cell("clean", whole),
+            cell("ece", whole),
+            cell("noise", noisy),
+            cell("pgd", attacked(name, False, "pgd", count)),
+            cell("corrupted", worst),
+            cell("corrupted_ece", worst),
+        ),
+    )
+
+
+STARTS = table(
+    "CIFAR-10, AKOrN-conv: answers in the mean over K random starts",
+    ("clean", "ECE on clean", "noise of 64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
+    tuple(_starts(count) for count in (1, 4, 16, 64)),
+    "In percent, without pre-training; the other tables have K = 1.",
+    models_are_rows=False,
+)
+
+_CHECKS = {
+    "steps": "more steps of PGD only lower the accuracy, and it settles",
+    "eot": "more starts behind each gradient only lower it, and it settles",
+    "epsilon": "a larger ε only lowers it, down to nothing",
+    "smooth": "PGD on the smoothed loss does no better than PGD",
+    "gradient": "gradients a quarter of a grey level apart agree",
+    "black-box": "noise, Square and transferred pictures do no better than PGD, one start fixed",
+}
+
+CHECKS = table(
+    "CIFAR-10, AKOrN-conv: is the defence real?",
+    ("verdict", "accuracies, %"),
+    tuple(
+        Row(
+            f"{name}: {words}",
+            tuple(cell(of_check(name, figures), checked("cifar10_akorn_conv")) for figures in (False, True)),
+        )
+        for name, words in _CHECKS.items()
+    ),
+    "Of the model without pre-training, on a random 200 of the test pictures at 8/255, within two standard errors of"
+    " the paired difference (`akorn.robustness.checks`).",
+    models_are_rows=False,
+)
+
+TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, STARTS, CHECKS)

@@ -24,7 +24,7 @@ CONSTANTS: dict[str, tuple[Any, ...]] = {
     # radius, standard deviation
     "motion_blur": ((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)),
     # number of zoom factors 1, 1.01, 1.02, …; published as ranges up to 1.06, 1.11, 1.16, 1.21 and 1.26 whose end
-    # is left out, but which, in floating point, the first two ranges reach
+    # is left out, but which, in floating point, the first two ranges reach (blur.py has the step as it is there)
     "zoom_blur": (7, 12, 16, 21, 26),
     # mean and deviation of the flakes, zoom, threshold, radius and deviation of their motion, weight of the picture
     "snow": (

@@ -82,7 +82,8 @@ def motion_blur(x: Floats, radius: int, sigma: float, angle: Floats) -> Floats:
     """Each pixel of x [B, C, H, W] as a weighted sum of those behind it on a line at `angle` [B], in degrees.
 
     Weight i, of the pixel at distance i rounded to whole pixels, is exp(−i²/2σ²), for 2·radius + 1 of them (the
-    definition of ImageMagick's motion blur). The border is repeated. Grey levels, 0 to 255, come out rounded down.
+    definition of ImageMagick's motion blur). The border is repeated. Grey levels, 0 to 255, come out rounded to the
+    nearest.
     """
     count = 2 * math.ceil(radius) + 1
     weights = [math.exp(-0.5 * (distance / sigma) ** 2) for distance in range(count)]
@@ -99,7 +100,10 @@ def motion_blur(x: Floats, radius: int, sigma: float, angle: Floats) -> Floats:
         columns = np.clip(np.arange(width) + np.ceil(distance * right - 0.5).astype(np.int64)[:, None], 0, width - 1)
         places = (rows[:, :, None] * width + columns[:, None, :]).reshape(batch, 1, -1)
         result += weight / total * np.take_along_axis(flat, places, axis=2)
-    return np.floor(result.reshape(x.shape) + 1e-6)
+    # Not rounded down as NumPy's bytes are elsewhere: ImageMagick has 16 bits a value, 257 a grey level, rounds them to
+    # the nearest, and then bytes too in the versions of when CIFAR-10-C was made (2018). Later builds, 6.9.11-60 for
+    # one, round bytes down. We follow the older; it is one grey level at most.
+    return np.floor(result.reshape(x.shape) + 0.5)
 
 
 def zoom(x: Floats, factor: float) -> Floats:

@@ -1,8 +1,16 @@
 """Pictures with labels, read from the usual files into bytes: CIFAR-10, CIFAR-10-C and Tiny-ImageNet."""
 
 from akorn.robustness.data.cifar import load_cifar10
-from akorn.robustness.data.cifar_c import check_cifar10c, load_cifar10c, made_by_us
+from akorn.robustness.data.cifar_c import CorruptedSet, find_cifar10c, load_cifar10c, made_by_us
 from akorn.robustness.data.pictures import Pictures
 from akorn.robustness.data.tiny_imagenet import load_tiny_imagenet
 
-__all__ = ["Pictures", "check_cifar10c", "load_cifar10", "load_cifar10c", "load_tiny_imagenet", "made_by_us"]
+__all__ = [
+    "CorruptedSet",
+    "Pictures",
+    "find_cifar10c",
+    "load_cifar10",
+    "load_cifar10c",
+    "load_tiny_imagenet",
+    "made_by_us",
+]

@@ -1,13 +1,13 @@
 """CIFAR-10-C from its `.npy` files: a file a corruption, the test set at severity 1, then at 2, and so on to 5.
 
-A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures or
-severities, and its figures are ours, not those of the published set.
+A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures, severities or
+corruptions, and its figures are ours, not those of the published set.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,55 @@ import numpy as np
 import torch
 
 from akorn.errors import AkornError
-from akorn.robustness.corruptions.constants import ALL, README, check_name, check_severity
+from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
 from akorn.robustness.data.cifar import CLASSES
 from akorn.robustness.data.pictures import Pictures
+
+
+@dataclass(frozen=True)
+class CorruptedSet:
+    """What a folder in CIFAR-10-C's layout holds at one severity."""
+
+    folder: Path
+    severity: int
+    names: tuple[str, ...]
+    """The corruptions that are there, of the 15 and the 4 extra ones, in the usual order; at least one."""
+    missing: tuple[str, ...]
+    """Those of the 15 that are not there."""
+    pictures: int
+    """How many pictures each corruption has."""
+    ours: bool
+    """Whether `akorn data make cifar10-c` wrote them: figures on them are ours, not CIFAR-10-C's."""
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """Those of the 15 that are there: a mean over them is CIFAR-10-C's only where the set is complete."""
+        return tuple(name for name in self.names if name in COMMON)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all 15 are there over which CIFAR-10-C is averaged."""
+        return not self.missing
+
+    def load(self, corruption: str) -> Pictures:
+        """The pictures of one corruption, with their labels."""
+        return load_cifar10c(self.folder, corruption, self.severity)
+
+
+def find_cifar10c(folder: str | Path, severity: int) -> CorruptedSet:
+    """Which corruptions a folder holds at a severity (1 to 5); no picture is read for it.
+
+    AkornError unless there is one at least, and all that are there could be loaded.
+    """
+    folder = Path(folder)
+    check_severity(severity)
+    _check_folder(folder)
+    names = tuple(stored_corruptions(folder))
+    if not names:
+        raise AkornError(f"{folder} has no corruption, expected NAME.npy of at least one of {', '.join(ALL)}")
+    counts = [len(_open(folder, name, severity)[1]) for name in names]  # all the same, for they share their labels
+    missing = tuple(name for name in COMMON if name not in names)
+    return CorruptedSet(folder, severity, names, missing, counts[0], made_by_us(folder))
 
 
 def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Pictures:
@@ -30,18 +76,11 @@ def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Picture
     return Pictures(torch.from_numpy(pixels), torch.from_numpy(answers), CLASSES)
 
 
-def check_cifar10c(folder: str | Path, corruptions: Iterable[str], severity: int) -> None:
-    """AkornError unless all of these could be loaded; no picture is read for it."""
-    for corruption in corruptions:
-        _open(Path(folder), corruption, severity)
-
-
 def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Pictures [B, 32, 32, 3], still in their file, and labels [B] of one corruption at one severity."""
     check_name(corruption)
     check_severity(severity)
-    if not folder.is_dir():
-        raise AkornError(f"{folder} does not exist: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
+    _check_folder(folder)
     images, labels = _load(folder / f"{corruption}.npy"), _load(folder / "labels.npy")
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (32, 32, 3):
         raise AkornError(
@@ -67,6 +106,11 @@ def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any,
         wrong = answers[(answers < 0) | (answers > 9)][0]
         raise AkornError(f"{folder / 'labels.npy'}: a label is {wrong}, expected 0 to 9")
     return images[start : start + count], answers
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise AkornError(f"{folder} does not exist: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
 
 
 def stored_corruptions(folder: str | Path) -> list[str]:

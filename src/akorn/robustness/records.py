@@ -1,0 +1,172 @@
+"""Which records of evaluations fill a cell of robustness's tables, and what else they say. Torch-free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from akorn.engine.ledger import Record
+from akorn.engine.tables import Cell, Metric, Row, Table, chosen
+from akorn.robustness.recipes import RECIPES
+from akorn.trials import is_trial
+
+Fits = Callable[[Record], bool]
+
+EPSILON = 8 / 255
+PICTURES = 10_000
+ATTACKED = 1000
+CHECKED = 200
+EOT = 20
+QUERIES = 5000
+STEPS = 50
+SOURCE = "cifar10_resnet18"
+_TRAINED = 50_000  # pictures of an epoch
+
+
+def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
+    """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
+
+    Numbers may differ in the fourth digit: 0.0314 is 8/255.
+    """
+
+    def fit(record: Record) -> bool:
+        config = record["config"]
+        return (
+            record["kind"] == "eval"
+            and record["name"] == name
+            and bool(config.get("pretrained")) == pretrained
+            and config.get("data_split") == "test"
+            and not is_trial(record, "data.path", "init", "channels_last")
+            and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
+        )
+
+    return fit
+
+
+def at_least(fit: Fits, **least: float) -> Fits:
+    """Those of the records with at least these settings, and gradients that 16 bits have not blurred."""
+
+    def hard(record: Record) -> bool:
+        config = record["config"]
+        return (
+            fit(record)
+            and config.get("precision") != "bf16"
+            and all(config.get(key, 0) >= value for key, value in least.items())
+        )
+
+    return hard
+
+
+def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
+    """Evaluations under an attack as it is meant: 8/255, enough pictures, EoT of 20 where a start is random, all of
+    Square's queries where it takes part, 50 steps of PGD.
+
+    attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
+    other scores are averaged over.
+    """
+    alone = attack in ("autoattack", "autoattack_standard", "square")
+    strong = at_least(
+        fits(name, pretrained, epsilon=EPSILON, **({} if alone else {"starts": starts})), attacked=ATTACKED
+    )
+
+    def hard(record: Record) -> bool:
+        config = record["config"]
+        random = bool(config.get("random_start"))
+        budget = {}
+        if attack in ("square", "autoattack_standard") or (attack == "autoattack" and not random):
+            budget["queries"] = QUERIES
+        elif random:
+            budget["eot"] = EOT
+        if attack in ("pgd", "pgd_smooth", "transfer"):
+            budget["attack_steps"] = STEPS
+        if attack == "pgd_smooth":
+            budget["smooth_eot"] = EOT
+        return (
+            strong(record)
+            and all(config.get(key, 0) >= value for key, value in budget.items())
+            and (attack != "transfer" or config.get("source") == SOURCE)
+        )
+
+    return hard
+
+
+def corrupted(name: str, pretrained: bool, starts: int = 1) -> Fits:
+    """Evaluations on all pictures of our own corruptions, at severity 5."""
+    fit = fits(name, pretrained, starts=starts, severity=5, corrupted_pictures=PICTURES)
+    return lambda record: fit(record) and record["config"].get("corruptions_by") == "akorn"
+
+
+def checked(name: str) -> Fits:
+    """Evaluations with the checks of a defence, at 8/255 on 200 pictures, of answers from a single start."""
+    return at_least(fits(name, False, starts=1, check_epsilon=EPSILON), checked=CHECKED)
+
+
+def of_corruption(corruption: str, what: str) -> Metric:
+    """What a record has for a single corruption: its "accuracy" or "ece"."""
+
+    def look(record: Record) -> Any:
+        return record.get("extra", {}).get("corrupted", {}).get(corruption, {}).get(what)
+
+    return look
+
+
+def of_check(check: str, figures: bool) -> Metric:
+    """A check's verdict in a record, or its figures, in words."""
+
+    def look(record: Record) -> str | None:
+        for found in record.get("extra", {}).get("checks", ()):
+            if found["name"] == check and figures:
+                return ", ".join(f"{label}: {value:.1f}" for label, value in found["accuracies"].items()) or None
+            if found["name"] == check:
+                return "holds" if found["passed"] else f"**fails**: {found['reason']}"
+        return None
+
+    return look
+
+
+def epochs(record: Record) -> float:
+    """For how many epochs an evaluated model was trained, by its steps; 0 if the record does not tell."""
+    training = record.get("extra", {}).get("training") or {}
+    if not training or record["name"] not in RECIPES:
+        return 0
+    train = RECIPES[record["name"]]().train
+    if "steps" in training:  # fewer than its settings say where a run was not finished
+        return float(round(training["steps"] / (_TRAINED // train.batch_size), 1))
+    return float(training.get("overrides", {}).get("train.epochs", train.epochs))
+
+
+def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
+    """A cell for which, of several models of one seed, the one that was trained longest counts."""
+    return Cell(metric, match, paper, epochs)
+
+
+def table(
+    title: str, headings: tuple[str, ...], rows: tuple[Row, ...], note: str, *, models_are_rows: bool = True
+) -> Table:
+    """A table whose note tells which models were trained for fewer epochs than their recipes say."""
+    return Table(title, headings, rows, partial(_note, note, headings, rows, models_are_rows))
+
+
+def _note(
+    text: str, headings: tuple[str, ...], rows: tuple[Row, ...], models_are_rows: bool, records: Sequence[Record]
+) -> str:
+    found: dict[str, dict[float, list[str]]] = {}  # by recipe and epochs, which figures
+    for row in rows:
+        for heading, each in zip(headings, row.cells, strict=True):
+            for record in chosen(records, each):
+                figures = found.setdefault(record["name"], {}).setdefault(epochs(record), [])
+                label = heading if models_are_rows else row.label
+                if label not in figures:
+                    figures.append(label)
+    fewer = [
+        f"`{name}` {f'{count:g}' if count else 'unknown'} of {whole}"
+        + (f" ({', '.join(labels)})" if len(by) > 1 else "")
+        for name, by in found.items()
+        for whole in [RECIPES[name]().train.epochs]
+        for count, labels in sorted(by.items())
+        if count < whole
+    ]
+    text += " Of several models of one seed the one trained longest counts."
+    return text + (f" **Trained for fewer epochs than the recipe's: {'; '.join(fewer)}.**" if fewer else "")

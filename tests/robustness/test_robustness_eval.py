@@ -1,0 +1,268 @@
+"""`akorn eval` for CIFAR models, and the whole evaluation behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from robustness_toy import TINY, write_cifar
+
+from akorn.cli import eval_robustness
+from akorn.errors import AkornError
+from akorn.robustness.autoattack import AutoAttacked
+from akorn.robustness.checks import Check
+from akorn.robustness.config import ResNetConfig
+from akorn.robustness.corruptions.constants import COMMON
+from akorn.robustness.data import load_cifar10
+from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, score
+from akorn.robustness.model import CifarNet, build
+from akorn.robustness.report import Request, evaluate, shown_passes
+
+
+def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_cifar(tmp_path / "data")
+    options = eval_robustness.Options(
+        model=str(model_folder), data=data, limit=8, starts=2, attacks="fgsm, pgd,pgd-smooth,transfer", attack_limit=4,
+        eot=2, attack_steps=2, source=str(model_folder), batch=4, device="cpu", json=True, plots=tmp_path / "plots",
+        results=tmp_path / "results",
+    )  # fmt: skip
+    assert eval_robustness.run(options) == 0
+    out, err = capsys.readouterr()
+    assert "--plots attacks 8 pictures by PGD, each by 6 passes forward and 4 backward" in err
+    found = json.loads(out)
+    scores = {"clean", "noise", "noise_sign", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
+    assert scores <= found.keys()
+    assert found["starts_of"] == dict.fromkeys(scores, 2)
+    assert found["source"] == "model"
+    assert found["scores"]["clean"] == {"accuracy": found["clean"], "ece": found["ece"], "pictures": 8, "starts": 2}
+    assert (found["pictures"], found["attacked"], found["starts"], found["eot"]) == (8, 4, 2, 2)
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"reliability.png", "adversarial.png"}
+    (record,) = (tmp_path / "results").iterdir()
+    kept = json.loads(record.read_text())
+    assert kept["kind"] == "eval"
+    assert kept["config"]["epsilon"] == pytest.approx(8 / 255)
+    assert kept["config"]["source"] == "model"
+    assert (kept["extra"]["starts_of"], kept["extra"]["scores"]) == (found["starts_of"], found["scores"])
+    assert kept["extra"]["scores"]["pgd"] == {"accuracy": found["pgd"], "ece": kept["extra"]["scores"]["pgd"]["ece"],
+                                              "pictures": 4, "starts": 2}  # fmt: skip
+    assert str(tmp_path) not in record.read_text()
+
+
+def test_eval_by_default_and_on_corrupted_pictures(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_cifar(tmp_path / "data")
+    monkeypatch.setitem(sys.modules, "pyautoattack", None)  # not needed here
+    basic = eval_robustness.Options(model=str(model_folder), data=data, device="cpu", starts=3, results=None)
+    assert eval_robustness.run(basic) == 0
+    printed = capsys.readouterr().out
+    assert "pgd" not in printed
+    heading, *scores = (line.split() for line in printed.splitlines()[:4])
+    assert heading == ["score", "%", "ECE,", "%", "pictures", "starts"]
+    assert [(row[0], *row[3:]) for row in scores] == [(name, "12", "3") for name in ("clean", "noise", "noise_sign")]
+    for place in ("report", "data.cifar_c"):
+        monkeypatch.setattr(f"akorn.robustness.{place}.COMMON", ("fog", "snow"))
+    corrupted = tmp_path / "CIFAR-10-C"
+    corrupted.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 32, 32, 3), dtype=np.uint8)
+    for name in ("fog", "snow"):
+        np.save(corrupted / f"{name}.npy", pixels)
+    np.save(corrupted / "labels.npy", np.arange(60) % 10)
+    options = eval_robustness.Options(model=str(model_folder), data=data, corrupted=corrupted, device="cpu", json=True,
+                                      results=None)  # fmt: skip
+    assert eval_robustness.run(options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"corrupted", "corrupted_ece", "corrupted_ece_pooled", "severity"} <= found.keys()
+    assert found["corruptions"].keys() == {"fog", "snow"}
+    for what, mean in (("accuracy", "corrupted"), ("ece", "corrupted_ece")):
+        assert np.mean([each[what] for each in found["corruptions"].values()]) == pytest.approx(found[mean])
+    assert {(each["pictures"], each["starts"]) for each in found["corruptions"].values()} == {(12, 1)}
+    assert eval_robustness.run(replace(options, json=False)) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["corruption", "%", "ECE,", "%", "pictures", "starts"] in lines
+    fog = found["corruptions"]["fog"]
+    assert ["fog", f"{fog['accuracy']:.2f}", f"{fog['ece']:.2f}", "12", "1"] in lines
+    assert (found["corruptions_by"], found["corrupted_pictures"]) == ("CIFAR-10-C", 12)
+    for name in ("fog", "snow", "labels"):  # made of the first three pictures only
+        np.save(corrupted / f"{name}.npy", np.load(corrupted / f"{name}.npy")[:15])
+    fewer = eval_robustness.Options(model=str(model_folder), data=data, corrupted=corrupted, limit=5, device="cpu",
+                                    json=True, results=tmp_path / "results")  # fmt: skip
+    assert eval_robustness.run(fewer) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["pictures"], found["corrupted_pictures"]) == (5, 3)
+    (kept,) = (tmp_path / "results").iterdir()
+    assert len(json.loads(kept.read_text())["extra"]["corrupted_fingerprint"]) == 64
+
+
+def test_a_bad_file_of_corruptions_is_known_before_anything_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corrupted = tmp_path / "corrupted"
+    corrupted.mkdir()
+    np.save(corrupted / "labels.npy", np.zeros(5, np.uint8))
+    for name in COMMON[:-1]:
+        np.save(corrupted / f"{name}.npy", np.zeros((5, 32, 32, 3), np.uint8))
+    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(1))
+    monkeypatch.setattr("akorn.robustness.report.score", lambda *words, **options: pytest.fail("scored"))
+    np.save(corrupted / f"{COMMON[-1]}.npy", np.zeros((4, 32, 32, 3), np.uint8))
+    with pytest.raises(AkornError, match=rf"{COMMON[-1]}\.npy has 4 pictures"):
+        evaluate(build(TINY), pictures, Request(corrupted=corrupted), EvalSettings())
+
+
+def test_some_corruptions_are_scored_without_a_mean(tmp_path: Path) -> None:
+    corrupted = tmp_path / "corrupted"
+    corrupted.mkdir()
+    np.save(corrupted / "labels.npy", np.zeros(10, np.uint8))
+    for name in ("fog", "spatter"):  # one of the 15, and one of the extra ones
+        np.save(corrupted / f"{name}.npy", np.zeros((10, 32, 32, 3), np.uint8))
+    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(2))
+    found = evaluate(build(TINY), pictures, Request(corrupted=corrupted), EvalSettings())
+    assert set(found.details["corrupted"]) == {"fog", "spatter"}
+    assert "corrupted" not in found.metrics
+    assert found.facts["corruptions_missing"] == [name for name in COMMON if name != "fog"]
+
+
+def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool, int | None]] = []
+
+    def fake(model: CifarNet, images: torch.Tensor, labels: torch.Tensor, **options: Any) -> AutoAttacked:
+        asked.append((options["version"], model.random_start, model.fixed_start))
+        assert options["epsilon"] == 0.1
+        tests = 3 if model.random_start else 1
+        return AutoAttacked(images, torch.tensor([True] * 3 + [False]), tests, options["version"], ("suspicious",))
+
+    monkeypatch.setattr("akorn.robustness.report.autoattack", fake)
+    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
+    request = Request(("autoattack", "autoattack-standard", "square"), epsilon=0.1)
+    model = build(TINY)
+    found = evaluate(model, pictures, request, EvalSettings(seed=6, starts=4))
+    assert asked == [("rand", True, None), ("standard", False, 6), ("square", True, None)]
+    assert model.random_start  # free again
+    assert [found.metrics[key] for key in ("autoattack", "autoattack_standard", "square")] == [75, 75, 75]
+    scores, starts = found.details["scores"], found.details["starts_of"]
+    assert starts.keys() == found.metrics.keys()  # every figure says how many
+    assert (starts["clean"], starts["autoattack"], starts["square_unattacked"]) == (4, 1, 1)
+    assert scores["autoattack"] == {
+        "accuracy": 75.0, "version": "rand", "pictures": 4, "starts": 1, "tests": 3, "start_seed": None,
+        "warnings": ["suspicious"],
+    }  # fmt: skip
+    assert (scores["autoattack_standard"]["start_seed"], scores["autoattack_standard"]["tests"]) == (6, 1)
+    with fixed_start(model, 6):
+        assert (
+            found.metrics["autoattack_standard_unattacked"] == score(model, pictures.images, pictures.labels).accuracy
+        )
+    evaluate(build(ResNetConfig(width=4, blocks=(1,))), pictures, Request(("autoattack",), epsilon=0.1), EvalSettings())
+    assert asked[-1] == ("standard", False, None)  # a function needs no fixed start
+
+
+def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake(model: CifarNet, images: torch.Tensor, *rest: Any, **options: Any) -> list[Check]:
+        assert rest[1].epsilon == 0.1
+        falling = {"8/255": 50.0, "16/255": 0.0}
+        return [Check("epsilon", True, falling, "falls to nothing"), Check("eot", False, {}, "rises")]
+
+    monkeypatch.setattr("akorn.robustness.report.check_defence", fake)
+    pictures = load_cifar10(write_cifar(tmp_path), "test")
+    request = Request(epsilon=0.1, limit=4, checks=True, steps=1, eot=1, plots=tmp_path)
+    found = evaluate(build(TINY), pictures, request, EvalSettings())
+    assert (found.facts["checks_passed"], found.facts["checked"]) == (False, 4)
+    assert [check["passed"] for check in found.details["checks"]] == [True, False]
+    assert [path.name for path in found.plots] == ["reliability.png", "adversarial.png", "epsilon.png"]
+
+
+def test_without_an_attack_pictures_must_be_right_in_every_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fake(model: CifarNet, images: torch.Tensor, labels: torch.Tensor, **options: Any) -> AutoAttacked:
+        return AutoAttacked(images, labels == labels, 3, "rand", ())
+
+    answers = {"autoattack-test-0": [1, 1, 1, 0], "autoattack-test-1": [1, 1, 0, 1], "autoattack-test-2": [1, 0, 1, 1]}
+
+    def answer(
+        model: CifarNet, images: torch.Tensor, labels: torch.Tensor, settings: EvalSettings, **options: Any
+    ) -> Score:
+        right = torch.tensor(answers.get(options.get("purpose", "clean"), [1, 1, 1, 1])).bool()
+        return Score(torch.eye(10)[torch.where(right, labels, (labels + 1) % 10)], labels, settings.starts)
+
+    monkeypatch.setattr("akorn.robustness.report.autoattack", fake)
+    monkeypatch.setattr("akorn.robustness.report.score", answer)
+    pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
+    found = evaluate(build(TINY), pictures, Request(("autoattack",)), EvalSettings(starts=4))
+    assert (found.metrics["clean"], found.metrics["autoattack"], found.metrics["autoattack_unattacked"]) == (
+        100,
+        100,
+        25,
+    )
+
+
+def test_what_the_plot_takes_is_foretold(tmp_path: Path) -> None:
+    model = build(TINY)
+    pictures = load_cifar10(write_cifar(tmp_path), "test")
+    request = Request(limit=3, steps=2, eot=4, plots=tmp_path)
+    seen: list[int] = []
+    plain, drawn = [], []
+    for asked, counts in ((replace(request, plots=None), plain), (request, drawn)):
+        seen.clear()
+        handle = model.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+        evaluate(model, pictures, asked, EvalSettings())
+        handle.remove()
+        counts.append(sum(seen))
+    count, forward, backward = shown_passes(model, request)
+    assert (count, forward, backward) == (3, 12, 8)
+    assert drawn[0] - plain[0] == count * (forward + 2)  # and the answers before and after
+
+
+def test_checks_and_warnings_are_printed(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = Check("steps", False, {"10": 50.0, "20": 61.25}, "11.2 points higher at 20 than at 10", 1)
+    monkeypatch.setattr("akorn.robustness.report.check_defence", lambda *words, **options: [check])
+    monkeypatch.setattr(
+        "akorn.robustness.report.autoattack",
+        lambda model, images, labels, **options: AutoAttacked(images, labels < 0, 3, "rand", ("it looks [odd]",)),
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    options = eval_robustness.Options(
+        model=str(model_folder), data=write_cifar(tmp_path / "data"), limit=4, starts=2, attacks="autoattack",
+        checks=True, device="cpu", results=None, json=True,
+    )  # fmt: skip
+    assert eval_robustness.run(options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["checks"] == [check.as_json()]
+    assert found["check_epsilon"] == pytest.approx(8 / 255)
+    assert (found["autoattack"], found["scores"]["autoattack"]["warnings"]) == (0, ["it looks [odd]"])
+    assert (found["starts"], found["starts_of"]["clean"], found["starts_of"]["autoattack"]) == (2, 2, 1)
+    assert eval_robustness.run(replace(options, json=False)) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "check steps FAILS: 11.2 points higher at 20 than at 10 (10: 50.0, 20: 61.2; starts 1)" in out
+    assert "autoattack: AutoAttack warns: it looks [odd]" in out
+    assert "autoattack 0.00 4 1 3" in out  # no ECE; pictures, starts and tests
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"attacks": "magic"}, "no 'magic', expected some of fgsm"),
+        ({"epsilon": -0.1}, "--epsilon must be from 0 to 1"),
+        ({"limit": 0}, "--limit must be at least 1"),
+        ({"severity": 6}, "--severity"),
+        ({"attacks": "transfer"}, "--source"),
+        ({"data": None}, "--data is missing"),
+        ({"attacks": "autoattack"}, r"pip install 'akorn\[attacks\]'"),
+        ({"checks": True}, r"pip install 'akorn\[attacks\]'"),
+        ({}, "no CIFAR-10|does not exist"),
+    ],
+)
+def test_eval_refuses(
+    options: dict[str, object], words: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    given = {"model": str(model_folder), "data": tmp_path / "none", "device": "cpu", **options}
+    with pytest.raises(AkornError, match=words):
+        eval_robustness.run(eval_robustness.Options(**given))  # type: ignore[arg-type]
