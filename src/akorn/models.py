@@ -71,15 +71,14 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
 
     `weights_sha256` is of the weights that are there now: it tells two runs with the same settings and seed apart.
     """
-    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
-        file = folder / "training.json"
-        if file.is_file():
-            origin: dict[str, Any] = json.loads(file.read_text())
-            config = folder / CONFIG
-            if config.is_file():
-                origin["weights_sha256"] = json.loads(config.read_text()).get("sha256")
-            return origin
-    return None
+    folder = _here(name_or_folder)
+    file, config = folder / "training.json", folder / CONFIG
+    if not file.is_file():
+        return None
+    origin: dict[str, Any] = json.loads(file.read_text())
+    if config.is_file():
+        origin["weights_sha256"] = json.loads(config.read_text()).get("sha256")
+    return origin
 
 
 def _build(room: str, settings: dict[str, Any]) -> HubModel:
@@ -87,15 +86,23 @@ def _build(room: str, settings: dict[str, Any]) -> HubModel:
     return model
 
 
+def _here(name_or_folder: str | Path) -> Path:
+    """The folder on this disk that is meant: a model's, or that of the shipped weights of this name.
+
+    A folder without a model, such as one of data, does not hide the shipped weights of its name.
+    """
+    folder, name = Path(name_or_folder), str(name_or_folder).replace("_", "-")
+    own = (folder / CONFIG).exists() or name not in list_models(pretrained=True)
+    return folder if own else WEIGHTS / name
+
+
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
     """The folder that is meant: an existing one, shipped weights, or one fetched from the hub."""
-    folder = Path(name_or_folder)
+    folder = _here(name_or_folder)
     if folder.is_dir():
         return folder
     text = str(name_or_folder)
     name = text.replace("_", "-")
-    if name in list_models(pretrained=True):
-        return WEIGHTS / name
     if not hub and (isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~"))):
         shipped = ", ".join(list_models(pretrained=True)) or "none"
         if name in rooms.models():

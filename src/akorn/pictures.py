@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +12,51 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from akorn.errors import AkornError
 
 MOST_PIXELS = 2**26
+_ORIENTATION = 0x0112  # the EXIF tag
+_LYING = (5, 6, 7, 8)  # its values that swap height and width
 
 
 def open_picture(path: str | Path) -> Image.Image:
     """A picture in its own mode, whole in memory; AkornError where the file is none, is damaged or too large."""
+    return open_reduced(path)[0]
+
+
+def open_reduced(
+    path: str | Path, least: int | None = None, *, turn: bool = True
+) -> tuple[Image.Image, tuple[int, int]]:
+    """A picture in its own mode, and the height and width it has in the file.
+
+    Where decoding can make it smaller at once (JPEG), which is quick, it does, but never below `least` pixels a side.
+    turn: as the camera was held; false where masks lie on the pixels as they are stored.
+    """
+    with _readable(path), Image.open(path) as file:
+        height, width = file.height, file.width
+        if least is not None:
+            file.draft("RGB", (least, least))
+        if file.width * file.height > MOST_PIXELS:
+            raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
+        file.load()
+        if not turn:
+            return file.copy(), (height, width)
+        # A phone lays the sensor's rows down and notes how it was held.
+        lying = file.getexif().get(_ORIENTATION) in _LYING
+        return ImageOps.exif_transpose(file), (width, height) if lying else (height, width)
+
+
+def picture_size(path: str | Path, *, turn: bool = True) -> tuple[int, int]:
+    """Height and width, from the file's first bytes alone, which is quick; AkornError where they are no picture's."""
+    with _readable(path), Image.open(path) as file:
+        # TIFF is turned by Pillow itself; in other files only a note that comes before the pixels is looked for.
+        noted = turn and file.format != "TIFF" and "exif" in file.info
+        lying = noted and file.getexif().get(_ORIENTATION) in _LYING
+        return (file.width, file.height) if lying else (file.height, file.width)
+
+
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    """AkornError, in one line, for whatever goes wrong with a file."""
     try:
-        with Image.open(path) as file:
-            if file.width * file.height > MOST_PIXELS:
-                raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
-            file.load()
-            return ImageOps.exif_transpose(file)  # a phone lays the sensor's rows down and notes how it was held
+        yield
     except AkornError:
         raise
     except FileNotFoundError:

@@ -59,7 +59,7 @@ def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) 
     assert "±" not in one
 
 
-def test_pictures_of_other_sizes(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
+def test_pictures_of_other_sizes(akorn: Akorn, akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
     made = generate("tetrominoes", "test", 4)
     assert made.labels is not None
     wide = [(0, 0), (0, 1), (0, 3)]
@@ -67,21 +67,17 @@ def test_pictures_of_other_sizes(akorn_here: Akorn, words: list[object], tmp_pat
         tmp_path / "tetrominoes-33.npz", images=np.pad(made.images, [(0, 0), *wide]), labels=np.pad(made.labels, wide)
     )
     words += ["--data", "tetrominoes-33.npz", "--results", "None"]
-    refused = akorn_here(*words)
-    assert refused.returncode == 2
-    named, wrong = refused.stderr.splitlines()
-    assert named == (
-        "tetrominoes-33.npz: taken for tetrominoes because of its name: 4 clusters,"
-        " unless --clusters or a key `clusters` tells others"
+    assert_refused(
+        akorn_here(*words), "pictures of 33 × 35 pixels cannot be cut into patches of 8 × 8", "with --size 32 to what"
     )
-    assert "pictures of 33 × 35 pixels cannot be cut into patches of 8 × 8" in wrong
-    assert "--size 32" in wrong
-    scored = akorn_here(*words, "--size", 32)
+    assert_refused(akorn_here(*words, "--size", 32, "--fit", "refuse"), "the picture is 35×33, expected 32×32")
+    scored = akorn(*words, "--size", 32)
     assert scored.returncode == 0, scored.stderr
-    assert "tetrominoes: 4 of 4 pictures resized from 35×33 to 32×32, the largest square in" in scored.stderr
-    refused = akorn_here(*words, "--size", 32, "--fit", "refuse")
-    assert refused.returncode == 2
-    assert "the picture is 35×33, expected 32×32" in refused.stderr
+    assert scored.stderr.splitlines() == [
+        "tetrominoes-33.npz: taken for tetrominoes because of its name: 4 clusters,"
+        " unless --clusters or a key `clusters` tells others",
+        "tetrominoes: 4 of 4 pictures resized from 35×33 to 32×32, the largest square in the middle of each",
+    ]
     whole = akorn_here(*words, "--size", 32, "--fit", "stretch", "--results", "here")
     assert whole.returncode == 0, whole.stderr
     (record,) = (tmp_path / "here").iterdir()
@@ -93,8 +89,8 @@ def test_one_more_cluster_than_objects_whatever_their_numbers(
 ) -> None:
     made = generate("tetrominoes", "test", 3)
     assert made.labels is not None
-    np.savez(tmp_path / "avocado.npz", images=made.images, labels=made.labels * 60)
-    scored = akorn_here(*words, "--data", "avocado.npz", "--results", "None", "--json")
+    np.savez(tmp_path / "fruit.npz", images=made.images, labels=made.labels * 60)
+    scored = akorn_here(*words, "--data", "fruit.npz", "--results", "None", "--json")
     assert json.loads(scored.stdout)["clusters"] == 4
     assert "taken for" not in scored.stderr
 

@@ -74,7 +74,7 @@ def test_the_last_partial_batch_is_dropped_or_kept() -> None:
 def test_orders_that_cannot_be() -> None:
     with pytest.raises(AkornError, match="5 cannot be shared equally among 2"):
         Order(20, 5, 0, CPU, processes=2)
-    with pytest.raises(AkornError, match="3 samples do not fill one batch of 4"):
+    with pytest.raises(AkornError, match=r"3 samples do not fill one batch of 4: choose a smaller --train.batch-size"):
         Order(3, 4, 0, CPU)
 
 

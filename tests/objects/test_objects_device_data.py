@@ -96,7 +96,7 @@ def test_a_bad_file_is_named_where_its_batch_is_asked_for(folder: Path) -> None:
     with StreamedData(load(folder, size=6)) as stream:
         assert numbers(stream[[4]]) == [4]
         stream.expect([5])
-        with pytest.raises(AkornError, match=r"05.png is no picture"):
+        with pytest.raises(AkornError, match=r"05.png: not a picture"):
             stream[[5]]
 
 

@@ -272,11 +272,11 @@ def test_what_is_no_picture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"text")
     (tmp_path / "b.png").write_bytes(whole[:2000])
     pictures = load(tmp_path)
-    with pytest.raises(AkornError, match=r"a.png is no picture that can be read"):
+    with pytest.raises(AkornError, match=r"a.png: not a picture that can be read"):
         pictures[0]
-    with pytest.raises(AkornError, match=r"b.png cannot be read as a picture"):
+    with pytest.raises(AkornError, match=r"b.png: cannot be read as a picture"):
         pictures[1]
-    with pytest.raises(AkornError, match=r"a.png is no picture"):
+    with pytest.raises(AkornError, match=r"a.png: not a picture"):
         pictures.load(range(2))
     with pytest.raises(AkornError, match="at least 1, got -3"):
         load(tmp_path, size=-3)

@@ -1,13 +1,15 @@
 """Arrays of pictures, and the npz files that hold them: what is written comes back, what is wrong is refused."""
 
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from akorn.errors import AkornError
-from akorn.objects.data import Pictures, PictureSet, generate, load, read_npz, resized, write_npz
+from akorn.objects.data import SETS, Pictures, PictureSet, generate, load, read_npz, resized, write_npz
+from akorn.objects.data.pictures import count_clusters
 
 RNG = np.random.default_rng(5)
 IMAGES = RNG.integers(256, size=(7, 3, 8, 10), dtype=np.uint8)
@@ -78,12 +80,73 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
-def test_names_tell_the_set(tmp_path: Path) -> None:
-    (tmp_path / "tetrominoes").mkdir()
-    np.savez(tmp_path / "tetrominoes" / "test.npz", images=IMAGES)
-    pictures = load(tmp_path / "tetrominoes", "test")
-    assert (pictures.name, pictures.clusters) == ("tetrominoes", 4)
-    assert pictures[0].labels is None
+@pytest.mark.parametrize(
+    ("name", "data_set"),
+    [
+        ("Tetrominoes", "tetrominoes"),
+        ("multi_dsprites-train", "dsprites"),
+        ("clevrtex_ood_2", "clevrtex-ood"),
+        ("clevr with masks", "clevr"),
+        ("avocado", None),
+        ("my-shapeshifters", None),
+        ("shapes_and_coco", None),
+        ("voc/test", None),
+    ],
+)
+def test_names_tell_the_set(tmp_path: Path, name: str, data_set: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "dsprites" / f"{name}.npz"  # the folder's name does not matter
+    path.parent.mkdir(parents=True)
+    np.savez(path, images=IMAGES, labels=LABELS)
+    pictures = load(path)
+    if data_set is None:
+        assert (pictures.name, pictures.clusters) == (path.stem, 4)
+        assert not caplog.records
+    else:
+        assert (pictures.name, pictures.clusters) == (data_set, SETS[data_set].clusters)
+        assert f"taken for {data_set} because of its name: {pictures.clusters} clusters" in caplog.text
+        assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters"),
+    [
+        ([[[0, 1], [2, 3]]], 4),
+        ([[[0, 60], [120, 180]]], 4),  # three objects, whatever their numbers are
+        ([[[0, 1], [2, 2]], [[3, 4], [5, -1]]], 4),  # the most in one picture, not in all of them
+        ([[[0, 0], [0, -1]]], 2),
+    ],
+)
+def test_clusters_are_the_objects_of_a_picture_and_its_background(
+    tmp_path: Path, labels: list[list[list[int]]], clusters: int
+) -> None:
+    masks = np.array(labels)
+    np.savez(tmp_path / "a.npz", images=np.zeros((len(masks), 1, 2, 2), np.uint8), labels=masks)
+    assert read_npz(tmp_path / "a.npz").clusters == clusters
+
+
+def test_clusters_of_sets_that_number_their_objects_are_the_largest_number() -> None:
+    for name in ("shapes", "tetrominoes", "dsprites"):
+        labels = generate(name, "test", 50).labels
+        assert labels is not None
+        assert count_clusters(labels, 0) == labels.max() + 1
+
+
+def test_arrays_larger_than_their_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape in ((10**9, 3, 4096, 4096), (10**18, 3, 4096, 4096)):
+        header = BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("images.npy", header.getvalue())
+        with pytest.raises(AkornError, match=rf"a.npz is truncated: images are \[{shape[0]}, 3, 4096, 4096\]"):
+            load(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", images=IMAGES)
+
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("akorn.objects.data.npz.np.empty", full)
+    with pytest.raises(AkornError, match=r"a.npz: its arrays do not fit the memory"):
+        load(tmp_path / "a.npz")
 
 
 def test_folders_of_splits(tmp_path: Path) -> None:
@@ -111,6 +174,8 @@ def test_folders_of_splits(tmp_path: Path) -> None:
         ({"images": np.full((1, 1, 4, 4), np.nan)}, "floats from nan"),
         ({"images": IMAGES, "labels": LABELS[:, 1:]}, r"labels are \[7, 7, 10\], expected masks"),
         ({"images": IMAGES, "labels": LABELS[:5]}, r"labels are \[5, 8, 10\]"),
+        ({"images": IMAGES[:3], "labels": LABELS}, r"labels are \[7, 8, 10\], .*number and size, \[3, 8, 10\]"),
+        ({"images": IMAGES[:3], "labels": LABELS[:3], "classes": LABELS}, r"classes are \[7, 8, 10\]"),
         ({"images": IMAGES, "labels": LABELS + 0.5}, "float64, expected whole numbers"),
         ({"images": IMAGES, "labels": LABELS - 4}, "labels from -5 to"),
         ({"images": IMAGES, "labels": LABELS.astype(int) + 40_000}, "expected −1 to 32767"),
@@ -119,8 +184,9 @@ def test_folders_of_splits(tmp_path: Path) -> None:
 )
 def test_bad_files_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(AkornError, match=said):
-        load(tmp_path / "a.npz")
+    for limit in (None, 2):
+        with pytest.raises(AkornError, match=said):
+            load(tmp_path / "a.npz", limit=limit)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

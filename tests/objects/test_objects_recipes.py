@@ -16,7 +16,9 @@ from akorn.engine.tables import chosen, render
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
 from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
-from akorn.objects.tables import NATURAL, SHAPES_TABLE, SYNTH, TABLES, TRIED
+from akorn.objects.tables import CLUSTERING, NATURAL, SHAPES_TABLE, SYNTH, TABLES, TRIED
+
+PARTS = ("loop/ms", "threads/ms", "akorn/ms", "speedup over loop", "speedup over threads", "same partitions")
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -187,6 +189,59 @@ def test_trials_fill_no_cell() -> None:
     clevr = record("clevr_akorn", data="clevr", clusters=11, source="clevr.tfrecords")
     clevr["extra"] = {"training": {"overrides": {"data.path": "clevr.tfrecords"}}}  # which it cannot do without
     assert len(chosen([clevr], SYNTH.rows[3].cells[4])) == 1
+
+
+def test_a_quick_look_replaces_no_figure_of_more_pictures() -> None:
+    """`akorn eval tetrominoes --limit 330` leaves a record too."""
+    many = {**record(pictures=5000), "date": "2026-01", "metrics": {"fg_ari": 92.0, "mbo": 58.0}}
+    quick = {**record(pictures=330), "date": "2026-02", "metrics": {"fg_ari": 70.0, "mbo": 40.0}}
+    again = {**record(pictures=5000), "date": "2026-03", "metrics": {"fg_ari": 93.0, "mbo": 59.0}}
+    plain = SYNTH.rows[3]
+    assert [chosen([quick, many], cell) for cell in plain.cells[:2]] == [[many], [many]]
+    assert [chosen([again, many, quick], cell) for cell in plain.cells[:2]] == [[again], [again]]
+
+
+def test_the_note_tells_what_is_behind_the_figures() -> None:
+    few, many, more = (
+        record(pictures=n, seed=seed, uptile=u) for n, seed, u in ((320, 0, 1), (2000, 1, 1), (5000, 0, 4))
+    )
+    assert callable(SYNTH.note)
+    assert "ours on 320 test pictures, the paper's on 320." in SYNTH.note([few])
+    assert "ours on 320 to 2,000 test pictures, the paper's" in SYNTH.note([few, many])
+    for found, error in ((many, 0.31), (more, 0.08)):
+        found["metrics"] |= {"fg_ari_error": error, "mbo_error": error}
+    assert "ours on 2,000 to 5,000 test pictures, with standard errors of 0.1 to 0.3, the" in SYNTH.note([many, more])
+    assert "ours on 320 to 5,000 test pictures, the paper's" in SYNTH.note([few, more])  # not all have errors
+
+
+def test_the_baselines_weights_stand_beside_ours() -> None:
+    rows = {row.label: row.cells[0] for row in TRIED.rows}
+    for data, clusters in (("tetrominoes", 4), ("dsprites", 7)):
+        for weights, pictures in (("last", 320), ("average", 5000)):
+            found = record(f"{data}_itrsa", data=data, split="test", pictures=pictures, clusters=clusters)
+            found["extra"] = {"training": {"weights": weights, "steps": 11_700, "overrides": {}}}
+            labels = [label for label, cell in rows.items() if chosen([found], cell)]
+            assert len(labels) == 1
+            assert "ItrSA" in labels[0]
+            assert weights in labels[0]
+            assert f"{pictures:,} test pictures" in labels[0]
+            in_synth = [row.label for row in SYNTH.rows if any(chosen([found], cell) for cell in row.cells)]
+            assert in_synth == (["ItrSA"] if weights == "average" else [])  # the recipe's weights only
+
+
+def test_clustering_stands_beside_scipy() -> None:
+    metrics = {f"{kind}/{part}": 1.0 for kind in ("objects", "noise") for part in PARTS}
+    config = {"pictures": 32, "patches": 1600, "features": 128, "threads": 2, "best": False}
+    found = {"kind": "bench", "name": "clustering", "seed": 0, "metrics": metrics, "config": config, "date": "2026",
+             "hardware": {"device": "cpu"}}  # fmt: skip
+    cells = [cell for row in CLUSTERING.rows for cell in row.cells]
+    assert all(chosen([found], cell) == [found] for cell in cells)
+    differing = metrics | {f"{kind}/same partitions": 0.0 for kind in ("objects", "noise")}
+    others: list[dict[str, Any]] = [
+        {"hardware": {"device": "cuda"}}, {"config": {**config, "threads": 16}}, {"metrics": differing},
+    ]  # fmt: skip
+    for other in others:
+        assert not any(chosen([{**found, **other}], cell) for cell in cells)
 
 
 def test_trials_are_told_by_what_they_were_trained_with() -> None:

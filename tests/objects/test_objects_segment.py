@@ -104,6 +104,30 @@ def test_every_cluster_counts_even_where_a_picture_has_fewer_pixels(
     assert (found["clusters"], len(found["pixels"]), sum(found["pixels"])) == (5, 5, 1)
 
 
+def test_a_larger_size_finds_smaller_things(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("grey.png", "--clusters", 20, "--size", 32, "--gif", "--format", "npz", "--out", "out", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["changes"] == ["converted from L to RGB", "resized from 30 × 20 to 32 × 32"]
+    labels = np.load("out/grey-mask.npz")["labels"]
+    assert labels.shape == (20, 30)
+    assert len(np.unique(labels)) == 20  # of 64 patches: at its own size the model has 16
+    assert run("good.png", "--clusters", 2, "--size", 32, "--no-resize", "--out", "out") == 2
+    assert "16 × 16 pixels, expected 32 × 32" in capsys.readouterr().err
+    for size in ((), ("--size", 16)):  # the model's own is the default
+        assert run("good.png", "--clusters", 3, *size, "--format", "npz", "--out", f"own{len(size)}") == 0
+    np.testing.assert_array_equal(*(np.load(f"own{n}/good-mask.npz")["labels"] for n in (0, 2)))
+
+
+def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("akorn.objects.cluster.machine_memory", lambda: 8 * 256.0**2 - 1)
+    words = ["good.png", "--clusters", 2, "--size", 32, "--uptile", 2]
+    with pytest.raises(
+        AkornError, match=r"256 patches a picture are too many .* smaller --uptile or --size, or --method"
+    ):
+        run(*words)
+    assert run(*words, "--method", "kmeans") == 0
+
+
 def test_models_of_other_tasks_are_refused(here: Path) -> None:
     options = parse(segment.Options, ["good.png", "--model", "sudoku", "--device", "cpu"], "segment")
     with pytest.raises(AkornError, match="sudoku: a model for sudoku, expected one for objects"):
@@ -124,6 +148,10 @@ def test_other_sizes_are_refused_where_asked(here: Path, capsys: pytest.CaptureF
         (["good.png", "--clusters", 0], "--clusters must be at least 1"),
         (["good.png", "--clusters", 17], "17 clusters .* 16 patches"),
         (["good.png", "--clusters", 2, "--uptile", 3], "must divide the patch size, 4"),
+        (["good.png", "--clusters", 2, "--size", 0], "--size must be at least 1"),
+        (["good.png", "--clusters", 2, "--size", 30], "multiple of the patch size, 4: got 30, 28 or 32 would do"),
+        (["good.png", "--clusters", 2, "--size", 3], "multiple of the patch size, 4: got 3, 4 would do"),
+        (["good.png", "--clusters", 5, "--size", 8], "5 clusters .* 4 patches"),
         (["good.png", "--clusters", 2, "--format", "jpg"], "jpg"),
         (["good.png", "--clusters", 2, "--format", ""], "nothing to write"),
         (["good.png", "--clusters", 300], "at most 256"),

@@ -15,12 +15,13 @@ from PIL import Image
 from akorn.augment import AugmentConfig, two_views
 from akorn.engine import scalars, train
 from akorn.engine.contrastive import nt_xent
+from akorn.engine.loop import home_of_order
 from akorn.engine.task import Foreseeing
 from akorn.errors import AkornError
 from akorn.objects.data import StreamedData, generate, load, write_npz
 from akorn.objects.model import ObjectsNet
 from akorn.objects.recipes import ObjectsRecipe, shapes_akorn_l1, tetrominoes_akorn, tetrominoes_itrconv
-from akorn.objects.task import ObjectsTask, StreamedPictures, make_task, start_from
+from akorn.objects.task import ObjectsTask, StreamedPictures, TrainingPictures, make_task, start_from
 
 CPU = torch.device("cpu")
 
@@ -114,7 +115,27 @@ def test_a_folder_of_pictures_trains_without_scores(tmp_path: Path, caplog: pyte
     with caplog.at_level(logging.WARNING):
         result = train(make_task(recipe), recipe.train, tmp_path / "run")
     assert result.metrics == {}
-    assert "have no masks" in caplog.text
+    assert "9 of 9 pictures resized from 50×40 to 32×32" in caplog.messages[0]
+    assert "have no masks" in caplog.messages[1]
+    assert len(caplog.messages) == 2
+    refusing = replace(recipe, data=replace(recipe.data, fit="refuse"))
+    with pytest.raises(AkornError, match="the picture is 50×40, expected 32×32"):
+        make_task(refusing).build_data(CPU)
+    assert make_task(refusing).settings()["data"]["fit"] == "refuse"
+    assert "fit" not in make_task(recipe).settings()["data"]  # so that older checkpoints can be gone on from
+    (folder / "8.png").write_text("no picture")
+    with pytest.raises(AkornError, match=r"8.png: not a picture"):
+        make_task(recipe).fingerprint()  # before anything is trained, and whether or not all are read before
+
+
+def test_other_sizes_of_validation_pictures_are_fitted_alike(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_npz(tmp_path / "v.npz", generate("shapes", "valid", 4))
+    recipe = small(tetrominoes_akorn())
+    recipe = replace(recipe, valid=replace(recipe.valid, path=tmp_path / "v.npz"))
+    make_task(recipe).build_data(CPU)
+    assert caplog.messages == ["shapes: 4 of 4 pictures resized from 40×40 to 32×32"]
+    with pytest.raises(AkornError, match="the picture is 40×40, expected 32×32"):
+        make_task(replace(recipe, data=replace(recipe.data, fit="refuse"))).build_data(CPU)
 
 
 def test_a_file_of_pictures_is_trained_on_and_scored(tmp_path: Path) -> None:
@@ -143,6 +164,28 @@ def test_pictures_that_do_not_fit_are_read_ahead(tmp_path: Path, monkeypatch: py
         assert torch.equal(a, b)
     assert len(expected) == 2 + 2 + 1  # of four steps, the two that follow each
     assert isinstance(StreamedPictures(None), Foreseeing)  # type: ignore[arg-type]
+
+
+def test_the_host_has_the_numbers_of_pictures_that_it_reads() -> None:
+    """On the device they would have to be waited for in every step."""
+    gpu = torch.device("cuda")
+    assert home_of_order(StreamedPictures(None), gpu) == CPU  # type: ignore[arg-type]
+    assert home_of_order(TrainingPictures(None), gpu) == gpu  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_streams_train_on_the_gpu_by_numbers_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, pixels in enumerate(np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)):
+        Image.fromarray(pixels).save(tmp_path / f"{number:02}.png")
+    recipe = small(tetrominoes_akorn(), device="cuda")
+    recipe = replace(recipe, data=replace(recipe.data, path=tmp_path))
+    monkeypatch.setattr("akorn.objects.task.to_device", lambda pictures, device: StreamedData(pictures, device))
+    places = []
+    read = StreamedData.__getitem__
+    monkeypatch.setattr(StreamedData, "__getitem__", lambda self, at: (places.append(at.device), read(self, at))[1])
+    assert math.isfinite(train(make_task(recipe), recipe.train, tmp_path / "run").loss)
+    assert places == [CPU] * 4
 
 
 def test_weights_to_start_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

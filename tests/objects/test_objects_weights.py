@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from akorn.cli import main
-from akorn.models import WEIGHTS, create_model, list_models, training_of
+from akorn.errors import AkornError
+from akorn.models import WEIGHTS, create_model, list_models, load_model, training_of
 from akorn.objects import generate
+from akorn.objects.config import AkornConfig
 from akorn.objects.evaluate import evaluate
+from akorn.objects.model import build
 from akorn.objects.recipes import SHIPPED
 
 HERE = [name for name in SHIPPED if name in list_models(pretrained=True)]
@@ -31,6 +34,21 @@ def test_a_model_that_ships(name: str) -> None:
     fg_ari, mbo = AT_LEAST[name]
     assert found.scores["fg_ari"] >= fg_ari
     assert found.scores["mbo"] >= mbo
+
+
+def test_a_folder_of_data_hides_no_weights_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `akorn data make tetrominoes tetrominoes`."""
+    monkeypatch.chdir(tmp_path)
+    Path("tetrominoes").mkdir()
+    Path("tetrominoes/test.npz").touch()
+    shipped = load_model("tetrominoes")
+    assert shipped.settings()["image_size"] == 32
+    assert (training_of("tetrominoes") or {})["recipe"] == "tetrominoes_akorn"
+    with pytest.raises(AkornError, match=r"config\.json: cannot be read"):  # this is a folder and nothing else
+        load_model("./tetrominoes")
+    build(AkornConfig(image_size=16, channels=16, heads=2, steps=2)).save_pretrained("tetrominoes")
+    assert load_model("tetrominoes").settings()["image_size"] == 16  # a model's folder comes first
+    assert training_of("tetrominoes") is None  # and is not the shipped one's training
 
 
 def test_a_file_of_pictures_is_scored_by_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

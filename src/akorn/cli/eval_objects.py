@@ -33,7 +33,11 @@ class Options(CommonOptions):
     split: Literal["train", "valid", "test"] = "test"
     """Which part, where the data has parts."""
     size: int | None = None
-    """Resize pictures to this side first; by default as the data has them."""
+    """Resize pictures to this side first. By default those in npz files and TFRecords stay as they are, and those in
+    folders get the side of the paper's tables: 256, of CLEVRTex 128."""
+    fit: Literal["crop", "stretch", "refuse"] = "crop"
+    """Of pictures that have another size: crop keeps the largest square in the middle, stretch the whole picture, and
+    both are resized, which is said; refuse stops."""
     limit: int | None = None
     """At most so many pictures, the first ones; of a generated set exactly so many, even if the paper has fewer."""
     clusters: int | None = None
@@ -68,6 +72,7 @@ def run(options: Options) -> int:
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
     from akorn.objects.data import load
+    from akorn.objects.data.files import FileSet
     from akorn.objects.evaluate import evaluate_counts, progress_bar
     from akorn.objects.segmenter import Segmenter, SegmentSettings
 
@@ -75,10 +80,13 @@ def run(options: Options) -> int:
     model: Any = _load(options).to(device)
     source = _source(options)
     with progress_bar("reading pictures", is_main()) as report:
-        data = load(source, options.split, options.size, options.limit, progress=report)
+        data = load(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
+    if isinstance(data, FileSet):
+        data.look()
     first = data.load([0])
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
+    _check_patches(model.config, *first.images.shape[2:])
     if options.plots is not None:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
@@ -125,6 +133,15 @@ def _check(options: Options) -> None:
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
     if options.weights is not None and not options.model.startswith(FROZEN):
         raise AkornError(f"--weights belongs to a frozen network (timm:NAME), the model is {options.model}")
+
+
+def _check_patches(config: Any, height: int, width: int) -> None:
+    """AkornError unless patches fit into pictures of that size."""
+    if height % config.patch or width % config.patch:
+        raise AkornError(
+            f"pictures of {height} × {width} pixels cannot be cut into patches of {config.patch} × {config.patch}:"
+            f" resize them, with --size {config.image_size} to what the model was trained on"
+        )
 
 
 def _load(options: Options) -> Any:
@@ -196,7 +213,8 @@ def _record(options: Options, found: Evaluation, source: str, data: PictureSet, 
     seconds = float(facts.pop("seconds"))
     config = {
         "model": Path(options.model).name if origin is None else origin["recipe"],
-        "data": data.name, **_origin(options, source), "size": options.size, "start_seed": facts.pop("seed"),
+        "data": data.name, **_origin(options, source), "size": options.size, "fit": options.fit,
+        "start_seed": facts.pop("seed"),
         **{key: value for key, value in facts.items() if key not in {**found.scores, **found.errors}},
     }  # fmt: skip
     return write_record(

@@ -39,6 +39,9 @@ class Options(CommonOptions):
     """Number of clusters, the background being one; by default that of the data which the model was trained on."""
     uptile: int = 1
     """Finer masks: up-tiling by this factor, which must divide the patch size, at the factor's square in time."""
+    size: int | None = None
+    """Side in pixels at which the model sees a picture, a multiple of its patch size; by default that of its training.
+    More pixels make more patches and finer masks, but things look larger to the model than those it was trained on."""
     method: Literal["average", "kmeans"] = "average"
     """Average linkage or k-means."""
     steps: int | None = None
@@ -50,7 +53,7 @@ class Options(CommonOptions):
     gif: bool = False
     """Also write NAME.gif: the oscillators, step by step."""
     resize: bool = True
-    """Take pictures of other sizes than the model's (masks come in their own size); --no-resize refuses them."""
+    """Take pictures of other sizes than the model's, or --size (masks come in their own); --no-resize refuses them."""
 
 
 def run(options: Options) -> int:
@@ -63,13 +66,13 @@ def run(options: Options) -> int:
     settings = SegmentSettings(options.method, options.uptile, steps=options.steps, seed=options.seed)
     segmenter = Segmenter.from_pretrained(options.model, settings, str(pick_device(options.device)))
     clusters = _clusters(options, data_set_of(options.model))
-    side = segmenter.model.config.image_size
+    side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
     wrong = False
     owners: dict[str, str] = {}  # what files begin with → the picture that has them
     for name in dict.fromkeys(options.images):
         try:
-            _segment(options, formats, segmenter, clusters, name, owners)
+            _segment(options, formats, segmenter, side, clusters, name, owners)
         except AkornError as error:
             wrong = True
             if options.json:
@@ -83,7 +86,7 @@ def _check(options: Options) -> list[str]:
     check_seed(options.seed)
     if not options.images:
         raise AkornError("akorn segment needs a picture: akorn segment IMAGE…")
-    for name in ("clusters", "uptile", "steps"):
+    for name in ("clusters", "uptile", "size", "steps"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
@@ -97,6 +100,17 @@ def _check(options: Options) -> list[str]:
     return formats
 
 
+def _side(options: Options, segmenter: Segmenter) -> int:
+    """The side at which the model sees pictures; AkornError if patches do not fit."""
+    config = segmenter.model.config
+    if options.size is not None and options.size % config.patch:
+        patch = config.patch
+        below, above = options.size // patch * patch, -(-options.size // patch) * patch
+        near = f"{below} or {above}" if below else str(above)
+        raise AkornError(f"--size must be a multiple of the patch size, {patch}: got {options.size}, {near} would do")
+    return int(config.image_size if options.size is None else options.size)
+
+
 def _clusters(options: Options, data_set: str | None) -> int:
     from akorn.objects.data.sets import SETS
 
@@ -108,20 +122,20 @@ def _clusters(options: Options, data_set: str | None) -> int:
 
 
 def _segment(
-    options: Options, formats: list[str], segmenter: Segmenter, clusters: int, name: str, owners: dict[str, str]
-) -> None:
+    options: Options, formats: list[str], segmenter: Segmenter, side: int, clusters: int, name: str,
+    owners: dict[str, str],
+) -> None:  # fmt: skip
     """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
     from akorn.objects.features import as_masks
     from akorn.objects.reading import read_picture
 
-    config = segmenter.model.config
-    picture = read_picture(name, config.image_size, config.image_channels, resize=options.resize)
+    picture = read_picture(name, side, segmenter.model.config.image_channels, resize=options.resize)
     stem = Path(name).stem  # claimed by what is a picture: photo.json beside photo.png is in nobody's way
     owner = owners.setdefault(stem, name)
     if owner != name:
         raise AkornError(f"{name}: its files would have the names of those of {owner}")
     mask = segmenter.segment(picture.pixels[None], clusters)
-    labels = as_masks(mask.flatten(1), (config.image_size, config.image_size), picture.size)[0]
+    labels = as_masks(mask.flatten(1), (side, side), picture.size)[0]
     _deliver(options, formats, segmenter, clusters, picture, name, labels.cpu().numpy())
 
 

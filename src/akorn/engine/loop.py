@@ -24,7 +24,7 @@ from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
-from akorn.engine.task import Batch, Foreseeing, Task
+from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
 
 _AHEAD = 2  # batches that are read ahead, where data has to be read
@@ -73,7 +73,7 @@ def train(
             len(data),
             config.batch_size,
             config.seed,
-            accelerator.device,
+            home_of_order(data, accelerator.device),
             drop_last=config.drop_last,
             process=accelerator.process_index,
             processes=accelerator.num_processes,
@@ -186,6 +186,11 @@ def evaluate(state: TrainState) -> dict[str, float]:
     return metrics
 
 
+def home_of_order(data: Data, device: torch.device) -> torch.device:
+    """Where the numbers of the samples shall lie: with the data, or on the CPU where this reads them from files."""
+    return torch.device("cpu") if isinstance(data, Foreseeing) else device
+
+
 def _due(step: int, every: int, total: int) -> bool:
     return step == total or (every > 0 and step % every == 0)
 
@@ -193,7 +198,7 @@ def _due(step: int, every: int, total: int) -> bool:
 def _open_folder(out: Path, resume: bool, accelerator: Any) -> None:
     """Make the run's folder, or refuse to write over another run."""
     if not resume and ((out / scalars.FILE).exists() or checkpoint.newest(out / checkpoint.FOLDER)):
-        raise AkornError(f"{out}: holds a run already; go on with it (resume) or choose another folder")
+        raise AkornError(f"{out}: holds a run already; go on with it by --resume or choose another folder")
     accelerator.wait_for_everyone()  # nobody makes the folder before everyone has looked
     if accelerator.is_main_process:
         try:

@@ -19,6 +19,8 @@ class Order:
 
     Epoch e has the permutation of (seed, e). Batch b of the epoch is its stretch [b · batch_size, (b + 1) ·
     batch_size), cut into equal shares, one a process: so several processes see together what one would see alone.
+    The numbers are the same wherever they lie: `device` is the CPU for data that the host reads, which would else wait
+    for them in every step.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Order:
         self.used = samples - samples % (batch_size if drop_last else processes)
         self.steps_per_epoch = -(-self.used // batch_size)
         if not self.steps_per_epoch:
-            raise AkornError(f"{samples} samples do not fill one batch of {batch_size}")
+            raise AkornError(
+                f"{samples} samples do not fill one batch of {batch_size}: choose a smaller --train.batch-size"
+            )
         self._epoch = -1
         self._permutation = torch.empty(0, dtype=torch.long)
 
     def indices(self, step: int) -> Tensor:
-        """Return this process's samples for the step that follows `step` finished ones: [share], on the device."""
+        """Return this process's samples for the step that follows `step` finished ones: [share], on `device`."""
         epoch, batch = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(derive_seed(self.seed, "epoch", epoch))

@@ -23,7 +23,10 @@ class Data(Protocol):
 
 @runtime_checkable
 class Foreseeing(Protocol):
-    """Data that does not fit on the device and is read ahead, where it is told what comes next."""
+    """Data that does not fit on the device and is read ahead, where it is told what comes next.
+
+    Its indices, those of `batch` too, lie on the CPU.
+    """
 
     def expect(self, indices: Tensor) -> None:
         """Begin to read the samples at `indices` [B], which a `batch` soon asks for."""

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from akorn.devices import machine_memory
+from akorn.errors import AkornError
 from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
 from akorn.objects.linkage_helpers import link_all
@@ -48,10 +50,12 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     """The tree of every picture's points [B, P, F], on the points' device.
 
     On CUDA all pictures at once, elsewhere one a core, on all cores that this process may use unless told; small ones
-    together there too. The partitions are those of SciPy's `linkage(points, "average")`: what decides is computed in
-    float64.
+    together there too. The partitions are those of SciPy's `linkage(points, "average")`, ties aside: what decides is
+    computed in float64, but of two merges at the same distance either may come first, which changes the distances
+    after it. AkornError where the distances do not fit the memory.
     """
     _check(points)
+    check_memory(points.shape[1], points.device)
     points = points.detach()
     pictures, count = points.shape[:2]
     matrix = 8 * count * count
@@ -63,15 +67,38 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     if count <= _SMALL:
         return _small(points, several)
     arrays = list(points.double().numpy())
-    rows = link_all(arrays, several)
+    try:
+        rows = link_all(arrays, several)
+    except MemoryError as full:  # others use it too, or doubts want matrices in float64
+        raise _too_many(count, 5 * matrix, machine_memory()) from full
     into, height = (torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1))
     error = torch.tensor([row[2] for row in rows], dtype=torch.float64)
 
     def exactly(index: int) -> tuple[Tensor, Tensor]:
-        row = linkage.link_exactly(arrays[index])
+        try:
+            row = linkage.link_exactly(arrays[index])
+        except MemoryError as full:
+            raise _too_many(count, 2 * matrix, machine_memory()) from full
         return torch.from_numpy(row[0]), torch.from_numpy(row[1])
 
     return Tree(into, height, error, exactly)
+
+
+def check_memory(count: int, device: torch.device) -> None:
+    """AkornError if the distances between so many points of one picture cannot fit the device's memory."""
+    if device.type == "cuda":
+        need, have = 4 * 8 * count**2, float(torch.cuda.get_device_properties(device).total_memory)
+    else:
+        need, have = 2 * 4 * count**2, machine_memory()  # one matrix in float32, and two halves to work in
+    if need > have:
+        raise _too_many(count, need, have)
+
+
+def _too_many(count: int, need: int, have: float) -> AkornError:
+    return AkornError(
+        f"{count:,} patches a picture are too many for average linkage: their distances take {need / 2**30:,.1f} GiB of"
+        f" memory, the machine has {have / 2**30:,.1f}; choose a smaller --uptile or --size, or --method kmeans"
+    )
 
 
 def _small(points: Tensor, several: int) -> Tree:

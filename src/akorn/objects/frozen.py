@@ -1,15 +1,20 @@
-"""Features of frozen networks, scored by the same protocol: ViTs of timm trained by DINO, MoCo v3 or MAE.
+"""Features of frozen networks, scored by the same protocol: ViTs of timm trained by DINO, MoCo v3 or MAE, and others.
 
-    model = FrozenFeatures.from_timm("dino")                                    # timm fetches the weights
-    model = FrozenFeatures.from_timm("vit_base_patch16_224", weights="moco.pth")   # or they lie in a file
+    model = FrozenFeatures.from_timm("dino")                          # timm fetches the weights
+    model = FrozenFeatures.from_timm("mocov3", weights="moco.pth")    # or they lie in a file
     evaluate(model, data)
 
-Any network with timm's `forward_features` can be wrapped. timm is an extra: pip install 'akorn[timm]'.
+Any network with timm's `forward_features` can be wrapped that gives one vector a patch, in a grid as large as the
+picture over the patch: ViTs and their kin (DeiT, EVA, BEiT), ConvNets (ResNet, ConvNeXt), Swin. Features of any other
+shape are refused, and so are pictures of a size that the network does not take: BEiT, for one, takes only its own.
+Networks of several stages are scored by the last one, whose patches are large: 32 pixels for ResNet and Swin.
+timm is an extra: pip install 'akorn[timm]'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +30,11 @@ NAMES = {
     "mae": "vit_base_patch16_224.mae",
     "mocov3": "vit_base_patch16_224",
 }
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# What timm says of the architecture alone is how its own weights were trained: these were trained otherwise.
+_COLOURS = {"mocov3": {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}}
+# How networks are told to take pictures of any size; those that know no such option may still do so, as ConvNets do.
+_ANY_SIZE: tuple[dict[str, bool], ...] = ({"strict_img_size": False}, {"dynamic_img_size": True}, {})
 # What published files put around the encoder: keys that hold the weights, and beginnings of their names.
 _WRAPPINGS = ("state_dict", "model", "teacher")
 _BEGINNINGS = ("module.base_encoder.", "base_encoder.", "module.", "backbone.", "encoder.", "model.")
@@ -45,9 +55,10 @@ class FrozenFeatures(nn.Module):
     """A network whose patch tokens are the features; no gradients, no steps, no random start.
 
     Args:
-        net: with `forward_features`, which gives tokens [B, prefix + h·w, K] or a picture [B, K, h, w].
+        net: with `forward_features`, which gives tokens [B, prefix + h·w, K] or a picture [B, K, h, w], or
+            [B, h, w, K] where its `output_fmt` says NHWC as timm's do.
         name: for records.
-        patch: the patch size in pixels; by default that of `net.patch_embed`.
+        patch: the patch size in pixels; by default what the last of `net.feature_info` says, else `net.patch_embed`.
         image_size: the size that the network was trained at.
         mean, std: of the colours in training, for pixels in 0–1.
 
@@ -60,12 +71,12 @@ class FrozenFeatures(nn.Module):
         *,
         patch: int | None = None,
         image_size: int = 224,
-        mean: Sequence[float] = (0.485, 0.456, 0.406),
-        std: Sequence[float] = (0.229, 0.224, 0.225),
+        mean: Sequence[float] = IMAGENET_MEAN,
+        std: Sequence[float] = IMAGENET_STD,
     ) -> None:
         super().__init__()
         if not hasattr(net, "forward_features"):
-            raise ValueError(f"{type(net).__name__} has no forward_features, so its patch tokens cannot be had")
+            raise AkornError(f"{name}: {type(net).__name__} has no forward_features, so its patches cannot be had")
         self.net = net.eval().requires_grad_(False)
         self.config = FrozenConfig(name, patch if patch is not None else _patch(net), image_size, len(mean))
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
@@ -75,10 +86,11 @@ class FrozenFeatures(nn.Module):
     def from_timm(
         cls, name: str = "dino", *, weights: str | Path | None = None, pretrained: bool | None = None
     ) -> Self:
-        """A ViT of timm by its name, or "dino", "mae", "mocov3" (ViT-B/16 each).
+        """A network of timm by its name, or "dino", "mae", "mocov3" (ViT-B/16 each).
 
         weights: a file of weights, safetensors or torch's (read without unpickling anything but tensors). Without
-        one, timm fetches its own; pretrained=False leaves the network as it was initialised.
+        one, timm fetches its own; pretrained=False leaves the network as it was initialised. Colours are normalised
+        as timm says for that name, with a file as well.
         """
         try:
             import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -88,31 +100,51 @@ class FrozenFeatures(nn.Module):
         if fetch and name == "mocov3":  # timm's own weights for this architecture are others
             raise AkornError("mocov3: timm has no weights of it, give the published file (weights, or --weights FILE)")
         try:
-            net = timm.create_model(NAMES.get(name, name), pretrained=fetch, num_classes=0, dynamic_img_size=True)
+            net = _create(timm.create_model, NAMES.get(name, name), pretrained=fetch, num_classes=0)
         except (RuntimeError, TypeError, OSError, ValueError) as error:  # no such name, no such weights, no network
-            reason = str(error).strip().partition("\n")[0]
-            raise AkornError(f"{name}: timm cannot make this network ({reason})") from error
+            raise AkornError(f"{name}: timm cannot make this network ({_first_line(error)})") from error
         if weights is not None:
             load_encoder(net, Path(weights))
         facts: Mapping[str, Any] = getattr(net, "pretrained_cfg", None) or {}
-        given = {key: facts[key] for key in ("mean", "std") if key in facts}
+        given = {key: facts[key] for key in ("mean", "std") if key in facts} | _COLOURS.get(name, {})
         size = int(facts["input_size"][-1]) if "input_size" in facts else 224
         return cls(net, name, image_size=size, **given)
 
     @torch.no_grad()
     def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Pictures [B, C, H, W], floats in 0–1 → patch tokens [B, K, h, w], float32."""
-        patch = self.config.patch
-        height, width = images.shape[2] // patch, images.shape[3] // patch
-        found: Tensor = self.net.forward_features((images - self.mean) / self.std)  # type: ignore[operator]
-        if found.ndim == 4:
-            return found.float()
-        prefix = int(getattr(self.net, "num_prefix_tokens", 1))
-        if found.ndim != 3 or found.shape[1] != prefix + height * width:
-            raise ValueError(
-                f"{self.config.name} gave features {list(found.shape)}, expected [B, {prefix} + {height}·{width}, K]"
-            )
-        return found[:, prefix:].mT.unflatten(2, (height, width)).float()
+        size, patch = self.config.image_size, self.config.patch
+        height, width = images.shape[2:]
+        try:
+            found = self.net.forward_features((images - self.mean) / self.std)  # type: ignore[operator]
+        except (AssertionError, RuntimeError, ValueError) as error:  # what networks say of a size they do not take
+            if isinstance(error, torch.OutOfMemoryError) or (height, width) == (size, size):
+                raise
+            raise AkornError(
+                f"{self.config.name} takes no pictures of {height} × {width} pixels ({_first_line(error)});"
+                f" its own size is {size} × {size} (--size {size})"
+            ) from error
+        return self._as_grid(found, height // patch, width // patch).float()
+
+    def _as_grid(self, found: object, height: int, width: int) -> Tensor:
+        """What the network gave → [B, K, h, w]; AkornError where it is no such grid."""
+        layout = getattr(self.net, "output_fmt", None)  # timm has it where it is not what the dimensions suggest
+        layout = getattr(layout, "value", layout)
+        shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        expected = f"[B, K, {height}, {width}]"
+        if isinstance(found, Tensor) and found.ndim == 4:
+            found = found.movedim(3, 1) if layout == "NHWC" else found
+            expected = f"[B, {height}, {width}, K]" if layout == "NHWC" else expected
+        elif isinstance(found, Tensor) and found.ndim == 3:
+            tokens = found.mT if layout == "NCL" else found  # [B, prefix + h·w, K]
+            own = int(tokens.shape[1] != height * width)  # one that says nothing of it has a class token at most
+            prefix = int(getattr(self.net, "num_prefix_tokens", own))
+            expected = f"[B, {prefix} + {height}·{width}, K]"
+            if tokens.shape[1] == prefix + height * width:
+                found = tokens[:, prefix:].mT.unflatten(2, (height, width))
+        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[2:] != (height, width):
+            raise AkornError(f"{self.config.name} gave features {shape}, expected {expected}")
+        return found
 
     def train(self, mode: bool = True) -> Self:
         """Nothing: a frozen network stays in eval mode."""
@@ -150,8 +182,14 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise AkornError(f"{file}: not readable as safetensors or as plain tensors of torch ({reason})") from error
+        if isinstance(error, UnpicklingError):  # torch's own words are a page on how to unpickle all the same
+            kind = re.search(r"GLOBAL (\S+)", str(error))
+            what = f"it holds {kind[1]}, which is not unpickled" if kind else "no file of torch.save"
+            advice = "; store its tensors alone" if kind else ""
+            raise AkornError(f"{file}: not readable as plain tensors of torch ({what}){advice}") from error
+        raise AkornError(
+            f"{file}: not readable as safetensors or as plain tensors of torch ({_first_line(error)})"
+        ) from error
     if not isinstance(content, dict):
         raise AkornError(f"{file}: holds a {type(content).__name__}, expected named tensors")
     return content
@@ -170,9 +208,28 @@ def _unwrap(content: dict[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
+def _create(create: Callable[..., nn.Module], name: str, **options: object) -> nn.Module:
+    """A network of timm that takes pictures of any size, where it can."""
+    for more in _ANY_SIZE:
+        try:
+            return create(name, **options, **more)
+        except TypeError as error:
+            if not any(option in str(error) for option in more):
+                raise
+    raise AssertionError("the last try has no option to refuse")
+
+
 def _patch(net: nn.Module) -> int:
+    """How many pixels down and across one feature stands for."""
+    stages = getattr(net, "feature_info", None)
+    if isinstance(stages, list) and stages and isinstance(stages[-1].get("reduction"), int):
+        return int(stages[-1]["reduction"])
     size = getattr(getattr(net, "patch_embed", None), "patch_size", None)
     sides = tuple(size) if isinstance(size, Sequence) else (size, size)
     if not isinstance(sides[0], int) or sides[0] != sides[1]:
-        raise ValueError(f"the patch size of {type(net).__name__} is {size}, expected one number; give it as `patch`")
+        raise AkornError(f"the patch size of {type(net).__name__} is {size}, expected one number; give it as `patch`")
     return sides[0]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

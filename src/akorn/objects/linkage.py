@@ -3,9 +3,9 @@
     d(A, B) = 1/(|A| |B|) Σ_{a∈A, b∈B} ‖a − b‖,    d(A∪B, C) = (|A| d(A, C) + |B| d(B, C)) / (|A| + |B|)
 
 Average linkage is reducible: a merged cluster is never nearer to a third than the nearer of its parts was. So any two
-clusters that are each other's nearest can merge at once, in any order, and the tree is the same as if the closest
-pair merged first each time. A round merges all such pairs; where rounds merge too few to pay off, the rest is left to
-a nearest-neighbour chain, which takes O(P²) whatever the points are.
+clusters that are each other's nearest can merge at once, in any order, and the tree is the same, ties aside, as if the
+closest pair merged first each time. A round merges all such pairs; where rounds merge too few to pay off, the rest is
+left to a nearest-neighbour chain, which takes O(P²) whatever the points are.
 
 Distances are kept in float32, half the memory to move. A rounded mean distance is off by a known share at most, so two
 clusters that are each other's nearest by more than that are so for certain. Where a third is as near within the error,

@@ -69,7 +69,8 @@ class ObjectsNet(HubModel):
         """The states of every block on the way to the features: [T + 1, B, C, h, w] each, first block first."""
         states: States = []
         self._look(images, steps, generator, states)
-        return [torch.stack([self._as_picture(state) for state in block]).float() for block in states]
+        grid = (images.shape[2] // self.config.patch, images.shape[3] // self.config.patch)
+        return [torch.stack([as_picture(state, grid) for state in block]).float() for block in states]
 
     @abstractmethod
     def compile_step(self, **options: object) -> None:
@@ -115,16 +116,17 @@ class ObjectsNet(HubModel):
         c = self.patches(2 * images - 1)  # [B, C, h, w]
         # Under autocast the patches come in 16 bits: states that are carried from step to step must not.
         c = c.to(torch.promote_types(c.dtype, torch.float32))
-        return self._as_picture(self._run(c, steps, generator, states)).float()
-
-    def _as_picture(self, x: Tensor) -> Tensor:
-        """Tokens [B, h·w, C] as a picture [B, C, h, w], which stays as it is."""
-        return x if x.ndim == 4 else x.transpose(1, 2).unflatten(2, self.grid)
+        return as_picture(self._run(c, steps, generator, states), self.grid).float()
 
 
 def as_tokens(c: Tensor) -> Tensor:
     """[B, C, h, w] → [B, h·w, C]."""
     return c.flatten(2).transpose(1, 2)
+
+
+def as_picture(x: Tensor, grid: Grid) -> Tensor:
+    """Tokens [B, h·w, C] as a picture [B, C, h, w], which stays as it is."""
+    return x if x.ndim == 4 else x.transpose(1, 2).unflatten(2, grid)
 
 
 @torch.no_grad()

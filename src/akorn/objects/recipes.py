@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import EmaConfig, OptimiserConfig, TrainConfig, Weights
@@ -34,6 +35,9 @@ class DataConfig:
     """How many pictures to generate, or to take at most from the path; None for the paper's number, or all."""
     seed: int = 0
     """The seed of generated pictures."""
+    fit: Literal["crop", "stretch", "refuse"] = "crop"
+    """What becomes of pictures of another size than the model's, those of the validation too: crop keeps the largest
+    square in the middle, stretch the whole picture, and both are resized; refuse stops."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 
@@ -72,7 +76,7 @@ def _train(
     """The published protocol: Adam, no clipping, no warm-up, constant rate; bf16, which costs nothing.
 
     Its average runs over some 5,000 steps. It lags behind models that still learn, as those of Shapes do, whose last
-    weights are better; on Tetrominoes it is better, on dSprites as good (RESULTS.md has the trials).
+    weights are better; on Tetrominoes it is better for AKOrN, on dSprites as good (RESULTS.md has the trials).
     """
     return TrainConfig(
         epochs=epochs,

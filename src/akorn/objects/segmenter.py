@@ -13,7 +13,7 @@ from torch import Tensor
 from akorn.augment.pictures import as_float
 from akorn.devices import pick_device
 from akorn.errors import AkornError
-from akorn.objects.cluster import Method, partitions
+from akorn.objects.cluster import Method, check_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
 from akorn.objects.tree import Counts
 
@@ -89,13 +89,15 @@ class Segmenter:
         return height // patch * times, width // patch * times
 
     def check(self, clusters: int, height: int, width: int) -> None:
-        """AkornError unless pictures of that size can be cut into so many clusters."""
+        """AkornError unless pictures of that size can be cut into so many clusters, by the memory too."""
         rows, columns = self.grid(height, width)
         if not 1 <= clusters <= rows * columns:
             raise AkornError(
                 f"{clusters} clusters cannot be made: a picture of {height} × {width} pixels has {rows * columns}"
                 f" patches, expected from 1 to so many"
             )
+        if self.settings.method == "average":
+            check_memory(rows * columns, self.device)
 
     @torch.inference_mode()
     def features(self, images: Tensor, number: int = 0) -> Tensor:

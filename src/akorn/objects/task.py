@@ -20,7 +20,9 @@ from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import check, to_settings
-from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, resized, to_device
+from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
+from akorn.objects.data.files import FileSet
+from akorn.objects.data.fitting import fitted
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
@@ -66,6 +68,8 @@ class ObjectsTask(Task):
         data = asdict(self.recipe.data)
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        if data["fit"] == "crop":  # as it has always been: older checkpoints do not tell
+            del data["fit"]
         model = to_settings(self.recipe.model)
         return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
 
@@ -127,9 +131,10 @@ class ObjectsTask(Task):
         if self._pictures is None:
             data, size = self.recipe.data, self.recipe.model.image_size
             if data.path is not None:
-                self._pictures = load(data.path, "train", size, data.count, labels=False)
+                self._pictures = looked_at(load(data.path, "train", size, data.count, fit=data.fit, labels=False))
             else:
-                self._pictures = resized(generate(data.name, "train", data.count, data.seed, labels=False), size)
+                made = generate(data.name, "train", data.count, data.seed, labels=False)
+                self._pictures = fitted(made, size, data.fit)
         return self._pictures
 
     def _validation(self) -> PictureSet | None:
@@ -137,9 +142,9 @@ class ObjectsTask(Task):
         if not self._looked:
             data, valid, size = self.recipe.data, self.recipe.valid, self.recipe.model.image_size
             if valid.path is not None:
-                self._valid = load(valid.path, "valid", size, valid.count)
+                self._valid = looked_at(load(valid.path, "valid", size, valid.count, fit=data.fit))
             elif data.path is None:
-                self._valid = resized(generate(data.name, "valid", valid.count, data.seed), size)
+                self._valid = fitted(generate(data.name, "valid", valid.count, data.seed), size, data.fit)
             else:
                 self._valid = self._beside_training()
             self._looked = True
@@ -161,17 +166,26 @@ class ObjectsTask(Task):
 
     def _beside_training(self) -> PictureSet | None:
         """The validation part of the data that is trained on, or of a single file its first pictures."""
-        path, count, size = self.recipe.data.path, self.recipe.valid.count, self.recipe.model.image_size
+        data, count, size = self.recipe.data, self.recipe.valid.count, self.recipe.model.image_size
+        path = data.path
         assert path is not None
+        reason = f"{path}: its pictures have no masks"
         try:
-            found = load(path, "valid", size, count)
-            if found.load([0]).labels is not None:
-                return found
-            reason = f"{path}: its pictures have no masks"
+            if type(self._training()) is not FileSet:  # plain pictures: no part of them has masks
+                found = load(path, "valid", size, count, fit=data.fit)
+                if found.load([0]).labels is not None:
+                    return looked_at(found)
         except AkornError as error:
             reason = str(error)
         logging.getLogger(__name__).warning("nothing is scored while training: %s", reason)
         return None
+
+
+def looked_at(pictures: PictureSet) -> PictureSet:
+    """The same; where they lie in files, what is wrong with these shows, and one line says what will be resized."""
+    if isinstance(pictures, FileSet):
+        pictures.look()
+    return pictures
 
 
 def make_task(recipe: ObjectsRecipe) -> ObjectsTask:

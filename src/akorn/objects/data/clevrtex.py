@@ -28,6 +28,7 @@ class CLEVRTexSet(FileSet):
     """Scenes and the masks of their objects."""
 
     zoom = 0.8
+    turn = False
 
     def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
         """The labels of the scene's objects, 1 to 10."""

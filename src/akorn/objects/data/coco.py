@@ -23,6 +23,8 @@ from akorn.objects.data.sets import Split
 class COCOSet(FileSet):
     """Pictures with the masks of their objects and of their classes (COCO's category numbers, 1 to 90)."""
 
+    turn = False
+
     def __init__(
         self, root: Path, images: list[dict[str, Any]], annotations: list[dict[str, Any]], *, size: int | None, fit: Fit
     ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,37 +14,21 @@ import numpy as np
 from PIL import Image as PIL
 from PIL import UnidentifiedImageError
 
+from akorn import pictures
 from akorn.errors import AkornError
-from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box
+from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box, told
 from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, as_labels, stack
 from akorn.objects.data.sets import SETS
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 _THREADS = min(os.cpu_count() or 1, 16)
+_ANY = "imagenet"  # what plain pictures are called
+_LOOKED_AT = 20_000  # files whose first bytes are read before any work: some seconds
 
 
 def open_picture(path: Path) -> PIL.Image:
     """A picture in RGB, whole in memory; AkornError where the file is none, or not whole."""
-    return _decode(path)[0]
-
-
-def _decode(path: Path, least: int | None = None) -> tuple[PIL.Image, tuple[int, int]]:
-    """A picture, and the height and width it has in the file.
-
-    Where decoding can make it smaller at once (JPEG), which is quick, it does, but never below `least` pixels a side.
-    """
-    try:
-        with PIL.open(path) as image:
-            real = image.height, image.width
-            if least is not None:
-                image.draft("RGB", (least, least))
-            # By way of RGBA where there is a palette: Pillow warns of one with transparency otherwise.
-            whole = image.convert("RGBA") if image.mode == "P" else image
-            return whole.convert("RGB"), real
-    except UnidentifiedImageError:
-        raise AkornError(f"{path} is no picture that can be read") from None
-    except (OSError, SyntaxError, ValueError, PIL.DecompressionBombError) as error:
-        raise AkornError(f"{path} cannot be read as a picture ({_reason(error)})") from None
+    return pictures.flatten(pictures.open_picture(path)).convert("RGB")
 
 
 def open_mask(path: Path) -> Mask:
@@ -70,6 +56,7 @@ class FileSet:
     """
 
     zoom = 1.0  # which part of the largest square in the middle is kept
+    turn = True  # as the camera was held; a set whose masks lie on the pixels as stored says no
 
     def __init__(
         self, root: Path, paths: Sequence[Path], name: str, size: int | None = None, fit: Fit = "crop"
@@ -97,8 +84,10 @@ class FileSet:
 
     def _read(self, index: int) -> tuple[Image, tuple[int, int]]:
         """A picture, and its size in the file."""
-        image, real = _decode(self.paths[index], 2 * round(self.size / self.zoom))  # twice the size loses nothing
+        least = 2 * round(self.size / self.zoom)  # twice the size loses nothing
+        image, real = pictures.open_reduced(self.paths[index], least, turn=self.turn)
         self._box(*real, str(self.paths[index]))  # complains, where it must, of the size in the file
+        image = pictures.flatten(image).convert("RGB")
         pixels = np.asarray(fit_image(image, self.size, self._box(image.height, image.width)))
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)), real
 
@@ -126,6 +115,29 @@ class FileSet:
         with ThreadPoolExecutor(_THREADS) as pool:
             return stack(list(pool.map(self.__getitem__, chosen)), self.clusters, self.name)
 
+    def look(self) -> None:
+        """Look at the first bytes of the files: AkornError for one that is no picture, or that is to be refused.
+
+        One line says for which data set the folder was taken, how many pictures will be resized, and from which sizes.
+        A file that is cut off shows only when it is read; of very many files some, evenly spread, stand for all.
+        """
+        some = self.paths[:: -(-len(self.paths) // _LOOKED_AT)]
+        sizes: Counter[tuple[int, int]] = Counter()
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for path, size in zip(some, pool.map(self._size_of, some), strict=True):
+                self._box(*size, str(path))
+                sizes[size] += 1
+        lines = [] if self.name == _ANY else [f"taken for {self.name}, {self.clusters} clusters by default"]
+        resizing = told(sizes, self.size, self.fit, self.zoom)
+        if resizing is not None:
+            seen = "" if len(some) == len(self.paths) else f" (looked at {len(some):,} of {len(self.paths):,})"
+            lines.append(resizing + seen)
+        if lines:
+            logging.getLogger(__name__).warning("%s: %s", self.root, "; ".join(lines))
+
+    def _size_of(self, path: Path) -> tuple[int, int]:
+        return pictures.picture_size(path, turn=self.turn)
+
     def fingerprint(self) -> str:
         """SHA-256 of the files' names and sizes, and of the size they come in: reading them all would take hours."""
         digest = hashlib.sha256(f"{self.name} {self.size} {self.fit}".encode())
@@ -135,8 +147,11 @@ class FileSet:
         return digest.hexdigest()
 
 
-def find_pictures(folder: Path, limit: int | None = None) -> list[Path]:
-    """All pictures in a folder and in those below it, in the order of their names; hidden ones are left out."""
+def find_pictures(folder: Path, limit: int | None = None, but: Collection[str] = ()) -> list[Path]:
+    """All pictures in a folder and in those below it, in the order of their names.
+
+    Hidden ones are left out, and so are the folders directly in it whose names `but` gives.
+    """
     found: list[Path] = []
     visited = set()
     for here, folders, names in os.walk(folder, followlinks=True):
@@ -144,7 +159,8 @@ def find_pictures(folder: Path, limit: int | None = None) -> list[Path]:
             folders.clear()
             continue
         visited.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        left_out = but if Path(here) == folder else ()
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in left_out)
         paths = (Path(here, name) for name in sorted(names) if not name.startswith("."))
         found.extend(path for path in paths if path.suffix.lower() in ENDINGS)
         if limit is not None and len(found) >= limit:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from dataclasses import replace
 from typing import Literal
 
@@ -25,7 +27,7 @@ def source_box(height: int, width: int, size: int, fit: Fit, where: str, zoom: f
     if size < 1:
         raise AkornError(f"the size of pictures must be at least 1, got {size}")
     if fit == "refuse" and (height, width) != (size, size):
-        raise AkornError(f"{where}: the picture is {width}×{height}, expected {size}×{size}")
+        raise AkornError(f"{where}: the picture is {width}×{height}, expected {size}×{size} (fit is refuse)")
     if fit != "crop":
         return 0.0, 0.0, float(width), float(height)
     side = min(height, width) * zoom
@@ -64,6 +66,31 @@ def resized(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
         for masks in (pictures.labels, pictures.classes)
     )
     return replace(pictures, images=images, labels=labels, classes=classes)
+
+
+def fitted(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
+    """`resized`, where nobody may have expected it: one line says what was done."""
+    made = resized(pictures, size, fit)
+    height, width = pictures.images.shape[2:]
+    line = told(Counter({(height, width): len(pictures)}), size, fit)
+    if line is not None:
+        logging.getLogger(__name__).warning("%s: %s", pictures.name, line)
+    return made
+
+
+def told(sizes: Counter[tuple[int, int]], size: int, fit: Fit, zoom: float = 1.0) -> str | None:
+    """What becomes of pictures of these heights and widths, in words; None where all stay as they are."""
+    others = Counter({old: count for old, count in sizes.items() if old != (size, size) or zoom != 1})
+    if not others:
+        return None
+    ((height, width), _), *rest = others.most_common()
+    also = f" and {len(rest)} other size{'s' if len(rest) > 1 else ''}" if rest else ""
+    how = ""
+    if fit == "crop" and zoom != 1:
+        how = f", the middle {zoom:g} of the largest square in each"
+    elif any(height != width for height, width in others):
+        how = ", the largest square in the middle of each" if fit == "crop" else ", stretched"
+    return f"{others.total():,} of {sizes.total():,} pictures resized from {width}×{height}{also} to {size}×{size}{how}"
 
 
 def _nearest(low: float, high: float, size: int, limit: int) -> NDArray[np.int64]:

@@ -3,22 +3,23 @@
 | layout | recognised by |
 |---|---|
 | a generated set | the names shapes, tetrominoes, dsprites |
-| npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz` |
+| npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz`; others beside pictures are left alone |
 | the multi-object benchmark | `*.tfrecords`, a file or a folder of one set's shards |
 | Pascal VOC 2012 | `VOCdevkit/VOC2012`, `VOC2012`, or JPEGImages and SegmentationObject |
 | COCO 2017 | `annotations/instances_*.json` |
 | CLEVRTex, OOD, CAMO | scenes `CLEVRTEX_full_000123.png` below the folder |
 | ImageNet | folders `train` and `val` of pictures, or `ILSVRC/Data/CLS-LOC` with them |
-| pictures | a picture, or a folder with pictures anywhere below it |
+| pictures | a picture, or a folder with pictures anywhere below it; beside `test` or `val` they are for training |
 """
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from akorn.errors import AkornError
 from akorn.objects.data import clevrtex, coco, files, voc
-from akorn.objects.data.fitting import Fit, resized
+from akorn.objects.data.fitting import Fit, fitted
 from akorn.objects.data.generated import Progress, check_memory, default_count, generate
 from akorn.objects.data.multiobject import is_shard, read_multiobject
 from akorn.objects.data.npz import read_npz
@@ -54,12 +55,12 @@ def load(
         count = default_count(str(source), part) if limit is None else limit
         check_memory(str(source), count, size, labels=labels)
         arrays = generate(str(source), part, count, seed, labels=labels, progress=progress)
-        return arrays if size is None else resized(arrays, size, fit)
+        return arrays if size is None else fitted(arrays, size, fit)
     if not path.exists():
         raise AkornError(f"{source} does not exist: expected a file, a folder, or one of {', '.join(GENERATED)}")
     found = _from_file(path, part, limit, labels) if path.is_file() else _arrays_in(path, part, limit, labels)
     if found is not None:
-        return found if size is None else resized(found, size, fit)
+        return found if size is None else fitted(found, size, fit)
     if path.is_file():
         return files.FileSet(path.parent, [path], "imagenet", size, fit)
     return _pictures_in(path, part, size, limit, fit)
@@ -76,19 +77,25 @@ def _from_file(path: Path, split: Split, limit: int | None, labels: bool) -> Pic
 
 
 def _arrays_in(folder: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:
-    """What npz or TFRecord files of a folder hold; None where it has neither."""
+    """What npz or TFRecord files of a folder hold; None where it has neither, or pictures beside files of no split."""
     archives = sorted(folder.glob("*.npz"))
     if archives:
         for ending in ALIASES[split]:
-            named = [
-                path for path in archives if path.stem == ending or path.stem.endswith((f"_{ending}", f"-{ending}"))
-            ]
+            named = [path for path in archives if _is_named(path, ending)]
             if len(named) == 1:
                 return read_npz(named[0], limit, labels)
             if named:
                 raise AkornError(f"{folder} has several files for {split}: {', '.join(path.name for path in named)}")
         said = ", ".join(path.name for path in archives)
-        raise AkornError(f"{folder} has no split {split!r}: expected {split}.npz, found {said}")
+        pictures = bool(files.find_pictures(folder, 1))
+        every = [part for parts in ALIASES.values() for part in parts]
+        if pictures and not any(_is_named(path, part) for path in archives for part in every):
+            logging.getLogger(__name__).warning("%s: its pictures are read, not %s", folder, said)
+            return None
+        beside = ", or a folder with nothing but the pictures" if pictures else ""
+        raise AkornError(
+            f"{folder} has no split {split!r}: expected {split}.npz, found {said}; name the file that is meant{beside}"
+        )
     shards = sorted(path for path in folder.iterdir() if path.is_file() and is_shard(path))
     if not shards:
         return None
@@ -96,6 +103,11 @@ def _arrays_in(folder: Path, split: Split, limit: int | None, labels: bool) -> P
     if len(sets) > 1:
         raise AkornError(f"{folder} has TFRecord files of several sets ({', '.join(sorted(sets))}): name one of them")
     return read_multiobject(shards, split, limit, labels)
+
+
+def _is_named(path: Path, part: str) -> bool:
+    """Whether a file's name is that of a part of the data."""
+    return path.stem == part or path.stem.endswith((f"_{part}", f"-{part}"))
 
 
 def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None, fit: Fit) -> files.FileSet:
@@ -109,12 +121,17 @@ def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None
     for place in ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"):
         if (folder / place).is_dir():
             root = folder / place
-    parts = {alias: name for name, aliases in ALIASES.items() for alias in aliases if (root / alias).is_dir()}
-    if parts:
-        mine = [alias for alias in ALIASES[split] if alias in parts]
-        if not mine:
-            raise AkornError(f"{folder} has no split {split!r}: found {', '.join(sorted(parts))}")
+    parts = [alias for aliases in ALIASES.values() for alias in aliases if (root / alias).is_dir()]
+    mine = [alias for alias in ALIASES[split] if alias in parts]
+    if mine:
         root = root / mine[0]
+    elif parts:  # what lies beside the pictures of other parts is for training
+        paths = files.find_pictures(root, limit, parts) if split == "train" else []
+        said = ", ".join(sorted(parts))
+        if not paths:
+            raise AkornError(f"{folder} has no split {split!r}: found {said}; name the folder that is meant")
+        logging.getLogger(__name__).warning("%s: its pictures are read without those in %s", folder, said)
+        return files.FileSet(root, paths, "imagenet", size, fit)
     paths = files.find_pictures(root, limit)
     if not paths:
         raise AkornError(f"{root} holds nothing that can be read: expected {_KNOWN}")

@@ -6,7 +6,9 @@ there too. Arrays are read in stretches, so that floats never stand in memory wh
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -37,6 +39,8 @@ def read_npz(path: str | Path, limit: int | None = None, labels: bool = True) ->
         raise AkornError(f"{path} is no whole npz file, it may be truncated ({error})") from None
     except OSError as error:
         raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
+    except MemoryError:
+        raise AkornError(f"{path}: its arrays do not fit the memory; ask for fewer pictures") from None
 
 
 def write_npz(path: str | Path, pictures: Pictures) -> None:
@@ -53,9 +57,9 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
     keys = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
     if "images" not in keys:
         raise AkornError(f"{path} has the keys {', '.join(keys) or 'none'}, expected images and labels")
-    images = _images(path, archive, limit)
+    images, count = _images(path, archive, limit)
     masks = {
-        key: _masks(path, archive, key, images) if with_labels and key in keys else None
+        key: _masks(path, archive, key, images, count) if with_labels and key in keys else None
         for key in ("labels", "classes")
     }
     name = str(_scalar(path, archive, "name", "U")) if "name" in keys else guess_name(path)
@@ -63,6 +67,11 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
         clusters = int(_scalar(path, archive, "clusters", "iu"))
     elif name in SETS:
         clusters = SETS[name].clusters
+        if "name" not in keys and with_labels:
+            logging.getLogger(__name__).warning(
+                "%s: taken for %s because of its name: %d clusters, unless --clusters or a key `clusters` tells others",
+                path, name, clusters,
+            )  # fmt: skip
     else:
         clusters = count_clusters(masks["labels"], SETS["imagenet"].clusters)
     return Pictures(images, masks["labels"], masks["classes"], clusters, name)
@@ -78,25 +87,29 @@ def tells_clusters(path: Path) -> bool:
 
 
 def guess_name(path: Path) -> str:
-    """The data set that a file's or its folder's name tells of, else the file's name."""
-    text = f"{path.parent.name} {path.stem}".lower()
-    return next((name for name in sorted(SETS, key=len, reverse=True) if name in text), path.stem)
+    """The data set whose name stands in a file's name as a word, where there is just one; else the file's name."""
+    words = f"-{'-'.join(re.findall('[a-z0-9]+', path.stem.lower()))}-"
+    named = [name for name in SETS if f"-{name}-" in words]
+    longest = [name for name in named if not any(name in other for other in named if other != name)]
+    return longest[0] if len(longest) == 1 else path.stem
 
 
-def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> Image:
+def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> tuple[Image, int]:
+    """The pictures that are wanted, and how many there are."""
     with archive.open("images.npy") as member:
         shape, dtype, by_columns = _header(path, member, "images")
         if len(shape) == 4 and shape[0] == 0:
             raise AkornError(f"{path}: holds no picture, images are {list(shape)}")
-        if len(shape) != 4 or shape[1] not in (1, 3) or 0 in shape:
+        if len(shape) != 4 or shape[1] not in (1, 3) or min(shape) < 1:
             raise AkornError(f"{path}: images are {list(shape)}, expected [N, 1 or 3, H, W]")
         if dtype != np.uint8 and dtype.kind != "f":
             raise AkornError(f"{path}: images are {dtype}, expected bytes (uint8) or floats in 0–1")
+        _check_size(path, archive, "images", shape, dtype)
         wanted = shape[0] if limit is None else min(limit, shape[0])
         images = np.empty((wanted, *shape[1:]), dtype=np.uint8)
         for start, part in _parts(path, member, shape, dtype, by_columns, wanted):
             images[start : start + len(part)] = part if dtype == np.uint8 else _bytes(part, path)
-    return images
+    return images, shape[0]
 
 
 def _bytes(part: NDArray[Any], path: Path) -> Image:
@@ -106,14 +119,16 @@ def _bytes(part: NDArray[Any], path: Path) -> Image:
     return np.rint(part.astype(np.float32, copy=False) * 255).clip(0, 255).astype(np.uint8)
 
 
-def _masks(path: Path, archive: zipfile.ZipFile, key: str, images: Image) -> Mask:
+def _masks(path: Path, archive: zipfile.ZipFile, key: str, images: Image, count: int) -> Mask:
+    """The masks of the pictures that are wanted, of `count` in all."""
     with archive.open(f"{key}.npy") as member:
         shape, dtype, by_columns = _header(path, member, key)
-        if len(shape) != 3 or shape[1:] != images.shape[2:] or shape[0] < len(images):
+        if shape != (count, *images.shape[2:]):
             raise AkornError(
                 f"{path}: {key} are {list(shape)}, expected masks of the pictures' number and size, "
-                f"{[len(images), *images.shape[2:]]}"
+                f"{[count, *images.shape[2:]]}"
             )
+        _check_size(path, archive, key, shape, dtype)
         masks = np.empty((len(images), *shape[1:]), dtype=np.int16)
         for start, part in _parts(path, member, shape, dtype, by_columns, len(images)):
             masks[start : start + len(part)] = as_labels(part, f"{path}, {key}")
@@ -139,6 +154,13 @@ def _header(path: Path, member: IO[bytes], key: str) -> tuple[tuple[int, ...], n
     if dtype.hasobject:
         raise AkornError(f"{path}: {key} holds Python objects, expected numbers")
     return shape, dtype, by_columns
+
+
+def _check_size(path: Path, archive: zipfile.ZipFile, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """AkornError for an array that is said to be larger than what the archive has of it, before memory is taken."""
+    said, there = math.prod(shape) * dtype.itemsize, archive.getinfo(f"{key}.npy").file_size
+    if said > there:
+        raise AkornError(f"{path} is truncated: {key} are {list(shape)}, {said:,} bytes, and it has {there:,} of them")
 
 
 def _parts(

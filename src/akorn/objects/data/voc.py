@@ -24,6 +24,8 @@ _PLACES = ("", "VOC2012", "VOCdevkit/VOC2012")
 class VOCSet(FileSet):
     """Pictures with the masks of their objects and of their classes (1 aeroplane to 20 television)."""
 
+    turn = False
+
     def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
         """Labels and classes. What either file says to ignore is ignored in both."""
         found = []
