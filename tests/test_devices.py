@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sysconfig
+
 import pytest
 import torch
 
@@ -86,14 +88,62 @@ def test_a_simulation_in_float64_goes_round_an_apple_gpu(machine) -> None:
     simulate("fish", dtype="float64", steps=1, size=8, kernel_size=3)  # on the CPU
 
 
-def test_says_what_compiling_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices.shutil, "which", lambda program: None)
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    """A function that pretends which programs are installed and what $CC is; Triton and Python.h are there."""
     monkeypatch.setattr(devices, "find_spec", lambda name: object())
-    assert devices.missing_for_kernels() == devices.NO_COMPILER
-    assert devices.missing_for_compile("cuda") == devices.NO_COMPILER
-    assert "C++" in str(devices.missing_for_compile("cpu"))
-    monkeypatch.setattr(devices.shutil, "which", lambda program: program if program == "my-cc" else None)
-    monkeypatch.setenv("CC", "my-cc")
+    monkeypatch.setattr(devices.sysconfig, "get_path", lambda name, scheme: str(tmp_path))
+    for name in ("CXX", "CPATH", "C_INCLUDE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "Python.h").touch()
+
+    def pretend(*programs: str, chosen: str | None = None) -> None:
+        monkeypatch.setattr(devices.shutil, "which", lambda program: program if program in programs else None)
+        monkeypatch.delenv("CC", raising=False)
+        if chosen is not None:
+            monkeypatch.setenv("CC", chosen)
+
+    return pretend
+
+
+def test_which_compilers_triton_takes(tools) -> None:
+    """$CC alone if it is set, else gcc or clang: `cc` is none of them."""
+    none = "there is no C compiler (gcc or clang)"
+    for programs, chosen, missing in (
+        ((), None, none),
+        (("cc",), None, none),
+        (("gcc",), None, None),
+        (("clang",), None, None),
+        (("my-cc",), "my-cc", None),
+        (("cc",), "cc", None),
+        (("gcc", "clang"), "my-cc", "there is no C compiler 'my-cc', which $CC names"),
+        (("gcc",), "", "there is no C compiler '', which $CC names"),
+    ):
+        tools(*programs, chosen=chosen)
+        assert devices.missing_for_kernels() == missing, (programs, chosen)
+        assert devices.missing_for_compile("cuda") == missing
+
+
+def test_triton_needs_the_headers_of_python(tools, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    tools("gcc")
+    (tmp_path / "Python.h").unlink()
+    assert str(devices.missing_for_kernels()).startswith(f"there is no Python.h in {tmp_path} ")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "Python.h").touch()
+    monkeypatch.setenv("CPATH", f"/nowhere:{tmp_path / 'elsewhere'}")
     assert devices.missing_for_kernels() is None
+
+
+def test_debians_own_folder_has_no_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for scheme in ("posix_prefix", "posix_local"):
+        monkeypatch.setattr(devices.sysconfig, "get_default_scheme", lambda name=scheme: name)
+        assert devices._header_folders()[0] == sysconfig.get_path("include", "posix_prefix")
+
+
+def test_says_what_else_compiling_lacks(tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools("gcc")
+    assert "C++" in str(devices.missing_for_compile("cpu"))
+    tools("g++")
+    assert devices.missing_for_compile("cpu") is None
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     assert devices.missing_for_kernels() == "Triton is not installed"

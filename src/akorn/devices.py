@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sysconfig
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 KINDS = ("cpu", "cuda", "mps")
-NO_COMPILER = "there is no C compiler (gcc or clang)"
+NO_TRITON = "Triton is not installed"
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -52,11 +53,18 @@ def best_kind() -> str:
 
 
 def missing_for_kernels() -> str | None:
-    """What Triton's kernels lack on this machine, in words; None where nothing is missing (the GPU aside)."""
+    """What Triton's kernels lack on this machine, in a line; None where nothing is missing (the GPU aside).
+
+    Triton builds a small launcher for each kernel, with $CC if that is set, else with gcc or clang, and Python.h.
+    """
     if find_spec("triton") is None:
-        return "Triton is not installed"
-    if not _found("CC", "gcc", "clang", "cc"):  # Triton builds a small launcher for each kernel
-        return NO_COMPILER
+        return NO_TRITON
+    chosen = os.environ.get("CC")
+    if not any(shutil.which(program) for program in (("gcc", "clang") if chosen is None else (chosen,))):
+        return "there is no C compiler " + ("(gcc or clang)" if chosen is None else f"{chosen!r}, which $CC names")
+    folders = _header_folders()
+    if not any((Path(folder) / "Python.h").is_file() for folder in folders):
+        return f"there is no Python.h in {folders[0]} (in a package named like python3-dev)"
     return None
 
 
@@ -64,13 +72,18 @@ def missing_for_compile(kind: str) -> str | None:
     """What `torch.compile` lacks on this machine for a kind of device, in words; None where nothing is missing."""
     if kind == "cuda":
         return missing_for_kernels()
-    if not _found("CXX", "g++", "clang++", "c++"):
+    programs = os.environ.get("CXX", ""), "g++", "clang++", "c++"
+    if not any(shutil.which(program) for program in programs if program):
         return "there is no C++ compiler (g++ or clang++)"
     return None
 
 
-def _found(variable: str, *programs: str) -> bool:
-    return any(shutil.which(program) for program in (os.environ.get(variable, ""), *programs) if program)
+def _header_folders() -> list[str]:
+    """Where a compiler that Triton calls looks for Python's headers: Triton's folder, and what the compiler adds."""
+    scheme = sysconfig.get_default_scheme()
+    scheme = "posix_prefix" if scheme == "posix_local" else scheme  # Debian's own, whose folder has no headers
+    added = (os.environ.get(name, "").split(os.pathsep) for name in ("CPATH", "C_INCLUDE_PATH"))
+    return [sysconfig.get_path("include", scheme), *(folder for part in added for folder in part if folder)]
 
 
 def _parse(name: str) -> torch.device:

@@ -17,6 +17,7 @@ if find_spec("triton") is None:
 
 from akorn.augment import fused
 
+pytestmark = pytest.mark.usefixtures("poisoned")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # there tests/conftest.py has turned the interpreter on
 CIFAR = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)
 COUNT = 6

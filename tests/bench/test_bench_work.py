@@ -1,7 +1,9 @@
 """Every case runs tiny on a CPU, in every form; shares, errors and counts mean what they say."""
 
 import json
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from akorn import kernels
 from akorn.bench import CASES, Ceilings, Setup, bench, measure_ceilings, nets, parts
 from akorn.bench.convolutions import WAYS, _fast
 from akorn.bench.measure import measure
-from akorn.bench.work import Form, Runner, step_traffic, usual_forms
+from akorn.bench.work import Form, Piece, Recording, Runner, step_traffic, usual_forms
 from akorn.cli.bench import CASES as NAMES
 from akorn.cli.bench import Options, run
 from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer
@@ -163,10 +165,79 @@ def test_ceilings():
     assert "TFLOP/s" in str(found)
 
 
-def test_memory_of_recorded_work_is_counted_without_the_recording():
-    found = measure({"work": lambda: None}, CPU, 1, unrecorded={"work": lambda: torch.zeros(1000)})
+def test_memory_that_was_counted_elsewhere():
+    works = {"graph": lambda: None, "work": lambda: torch.zeros(1000)}
+    found = measure(works, CPU, 1, peaks={"graph": 7})
+    assert found["graph"].peak_bytes == 7
     assert found["work"].peak_bytes >= 4000
+    assert measure(works, CPU, 1, peaks={"graph": 7}, memory=False)["graph"].peak_bytes == 0
     assert measure({"work": lambda: torch.zeros(1000)}, CPU, 1, memory=False)["work"].peak_bytes == 0
+
+
+def sums(net, inputs, steps):
+    """At most three arrays like the first at a time."""
+    a = inputs[0] + 1
+    b = 2 * a
+    return a + b
+
+
+def a_sum(device):
+    forms = {"plain": Form(sums), "fused": Form(sums, kernels=True), "graph": Form(sums, kernels=True, graph=True)}
+    inputs = (torch.randn(1 << 20, device=device),)
+    return Piece("sum", "of two", "1M", 2, 1, "forward", torch.nn.Identity(), inputs, forms)
+
+
+def test_a_row_has_the_memory_of_its_own_form(monkeypatch):
+    """Of a graph, what its recording held, and not what eager calls do."""
+
+    class Played:
+        def replay(self):
+            pass
+
+    monkeypatch.setattr(Runner, "recorded", lambda self, form: Recording(Played(), 99 << 20))
+    found = {row.variant: row.peak_mib for row in bench([a_sum(CPU)], device=CPU, repeats=1)}
+    assert found["graph"] == 99
+    assert 12 <= found["fused"] < 13
+
+
+def test_only_the_recording_counts(monkeypatch):
+    """With an allocator made up, whose calls hold 70 bytes while they are eager and 40 while they are recorded."""
+    held = {"now": 100, "most": 0, "recording": False}
+
+    @contextmanager
+    def recording(graph):
+        held["recording"] = True
+        yield
+        held["recording"] = False
+
+    def call(runner, form):
+        held["most"] = max(held["most"], held["now"] + (40 if held["recording"] else 70))
+        held["now"] += 5  # kept, such as a workspace
+
+    made_up = {
+        "Stream": lambda device: SimpleNamespace(wait_stream=lambda other: None),
+        "current_stream": lambda device: SimpleNamespace(wait_stream=lambda other: None),
+        "stream": lambda stream: nullcontext(),
+        "synchronize": lambda device: None,
+        "memory_allocated": lambda device: held["now"],
+        "reset_peak_memory_stats": lambda device: held.update(most=held["now"]),
+        "max_memory_allocated": lambda device: held["most"],
+        "CUDAGraph": object,
+        "graph": recording,
+    }
+    for name, value in made_up.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(Runner, "call", call)
+    piece = a_sum(CPU)
+    assert Runner(piece, CPU, "float32").recorded(piece.forms["graph"]).peak_bytes == 40
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_memory_of_a_graph():
+    device = torch.device("cuda", torch.cuda.current_device())
+    found = {row.variant: row.peak_mib for row in bench([a_sum(device)], device=device, repeats=1)}
+    assert all(12 <= found[variant] < 16 for variant in ("plain", "fused", "graph"))
 
 
 def test_several_cases_and_their_record(tmp_path, capsys):
@@ -186,5 +257,11 @@ def test_the_table(capsys):
     printed = capsys.readouterr()
     assert "attention: 2 heads, 2×9×32, T = 1, training" in printed.out
     assert printed.out.count("% memory") == 2
+    assert printed.out.count("first s") == 2
+    lines = printed.out.splitlines()
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    numbers = [line.split() for line in lines if line.startswith("plain ")]
+    assert len(numbers) == 2
+    assert all(len(line) == 8 and float(line[-1]) >= 0 for line in numbers)
     assert "ceilings: " in printed.err
     assert len(parts.PICTURES["full"]) == 3

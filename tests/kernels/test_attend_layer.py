@@ -5,10 +5,12 @@ import copy
 import pytest
 import torch
 from test_attend import TOLERANCE, draw, near
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from akorn import kernels
 from akorn import nn as akn
+from akorn import oscillators as osc
 
 
 @pytest.fixture
@@ -70,7 +72,85 @@ def test_pictures(device, taken, memory_format):
     x = draw(3, 2, 32, 3, 4, device=device).contiguous(memory_format=memory_format)
     coupling = a_coupling().to(device)
     agree(coupling, taken, x)
-    assert coupling(x).is_contiguous(memory_format=torch.channels_last)  # and so no copy in the next step
+    assert coupling(x).is_contiguous(memory_format=torch.channels_last)  # as steps keep x, whatever they get
+
+
+class _Clones(TorchDispatchMode):
+    """Counts the arrays that are copied to lie otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten.clone.default
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def copies(monkeypatch):
+    """A function that counts the copies which a call makes, those within operators too."""
+    inside, plain = [], torch.Tensor.contiguous
+
+    def contiguous(self, *args, **kwargs):
+        out = plain(self, *args, **kwargs)
+        inside.append(out.data_ptr() != self.data_ptr())
+        return out
+
+    monkeypatch.setattr(torch.Tensor, "contiguous", contiguous)
+
+    def count(call):
+        inside.clear()
+        with torch.no_grad(), _Clones() as clones:
+            call()
+        return clones.count + sum(inside)
+
+    return count
+
+
+@pytest.mark.parametrize("form", ["tokens", "constant", "varying", "function"])
+def test_pictures_are_not_copied_in_every_step(device, taken, copies, form):
+    """Channels first, they are brought to the tokens' order once, and back at the end."""
+    layer = akn.KuramotoLayer(32, 4, a_coupling(), gamma=0.5).to(device)
+    shape = (2, 12, 32) if form == "tokens" else (2, 32, 3, 4)
+    x, c = (draw(seed, *shape, device=device) for seed in (3, 4))
+    given = {
+        "tokens": lambda steps: c,
+        "constant": lambda steps: c,
+        "varying": lambda steps: torch.stack([c] * steps),
+        "function": lambda steps: lambda t: c,
+    }[form]
+    few, many = (copies(lambda s=steps: layer(x, given(s), s)) for steps in (2, 4))
+    each = {"varying": 1, "function": 1}.get(form, 0)  # of c, which is another in every step
+    assert many - few == 2 * each
+    assert taken
+
+
+@pytest.mark.parametrize(
+    ("orders", "steps", "recompute"),
+    [
+        ((False, False), 1, False),
+        ((False, False), 2, False),
+        ((False, False), 2, True),
+        ((True, True), 2, False),
+        ((True, False), 2, False),
+        ((False, True), 2, True),
+    ],
+)
+def test_pictures_in_a_layer(device, taken, orders, steps, recompute):
+    """Channels last in memory or not, of x and of c: as in float64, and channels first where both are."""
+    layer = akn.KuramotoLayer(32, 4, a_coupling(), gamma=0.5, recompute=recompute).to(device)
+    formats = [torch.channels_last if last else torch.contiguous_format for last in orders]
+    x, c = (draw(3 + i, 2, 32, 3, 4, device=device).contiguous(memory_format=f) for i, f in enumerate(formats))
+    agree(_Steps(layer, steps), taken, x, c, tolerance=1e-4)
+    last = torch.channels_last if any(orders) else torch.contiguous_format
+    found = layer.evolve(x, c, steps, energy=osc.energy, trajectory=True)
+    assert found.x.is_contiguous(memory_format=last)
+    assert torch.equal(found.trajectory[-1], found.x)
+    tokens = [a.flatten(2).transpose(1, 2).contiguous() for a in (x, c)]
+    wanted = layer.evolve(*tokens, steps, energy=osc.energy)
+    near(found.x.flatten(2).transpose(1, 2).detach(), wanted.x.double().detach(), 1e-6)
+    near(found.energies.detach(), wanted.energies.double().detach(), 1e-5)
 
 
 def test_under_autocast(device, taken):
@@ -98,12 +178,12 @@ def test_in_a_layer(device, taken):
 
 
 class _Steps(torch.nn.Module):
-    def __init__(self, layer):
+    def __init__(self, layer, steps=2):
         super().__init__()
-        self.layer = layer
+        self.layer, self.steps = layer, steps
 
     def forward(self, x, c):
-        return self.layer(x, c, 2)
+        return self.layer(x, c, self.steps)
 
 
 def test_checkpointed(device, taken):

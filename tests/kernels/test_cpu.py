@@ -206,7 +206,7 @@ def test_what_is_not_taken():
     assert "c changes" in cpu.why_not(layer, x, lambda t: c)
     assert "c changes" in cpu.why_not(layer, x, torch.stack((c, c)))
     assert "float64" in cpu.why_not(layer, x.double(), c.double())
-    assert "not float32" in cpu.why_not(copy.deepcopy(layer).double(), x, c)
+    assert "weights of torch.float64" in cpu.why_not(copy.deepcopy(layer).double(), x, c)
     assert "free maps" in cpu.why_not(a_layer(symmetric=True), x, c)
     assert "masked" in cpu.why_not(a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     assert "positions" in cpu.why_not(a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)

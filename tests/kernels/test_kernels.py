@@ -205,6 +205,7 @@ def test_bad_arguments(device):
 def test_operators_are_registered_properly(device):
     """Schemas and fake forms agree with what the kernels return, so that torch.compile sees through them."""
     from akorn.kernels.attention import attention
+    from akorn.kernels.output import output_update
     from akorn.kernels.update import update
 
     checks = ("test_schema", "test_faketensor")
@@ -212,6 +213,9 @@ def test_operators_are_registered_properly(device):
     x, one = qkv[..., :32].contiguous(), torch.ones(1, device=device)
     torch.library.opcheck(attention, (qkv, None, 2), test_utils=checks)
     torch.library.opcheck(update, (x, x, x, one, one, 4, 0.5), test_utils=checks)
+    weight = draw(14, 32, 32, dtype=torch.float32, device=device)
+    for rate in (one, None):
+        torch.library.opcheck(output_update, (x, weight, x, x, one, rate, 4, 0.5), test_utils=checks)
 
 
 @pytest.mark.gpu

@@ -111,6 +111,14 @@ def test_a_level_far_above_the_differences(device):
     torch.testing.assert_close(found[0].double(), expected[0], rtol=0, atol=2e-3)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("shape", "order"), [((2, 7, 12), "plain"), ((2, 12, 3, 5), "last")])
+def test_epsilon_has_all_its_digits(device, shape, order):
+    """Compiled, a float is float32 unless it is a constant; the interpreter knows no such difference."""
+    x, weight, bias = draw(shape, order, device, F64)
+    close(*both([(0.1 * x).detach().requires_grad_(), weight, bias], 3, eps=0.1), F64)
+
+
 @pytest.mark.parametrize(("shape", "order"), [((2, 3, 8), "plain"), ((2, 3, 8), "transposed"), ((2, 8, 2, 3), "last")])
 def test_norm_operators_are_registered_properly(device, shape, order):
     from akorn.kernels.norm import group_norm, group_norm_backward

@@ -156,6 +156,31 @@ def test_what_is_not_fused(device):
     assert "positions" in why_not(other, x, c)
 
 
+class _Other(torch.Tensor):
+    """An array that may mean anything."""
+
+
+def test_arrays_that_are_not_fused(device):
+    """Fused steps would take weights of any type for theirs, and never see what a transform makes of a state."""
+    from akorn.kernels.solve import why_not
+
+    layer = a_layer()
+    x, c = inputs(2, layer)
+    assert why_not(copy.deepcopy(layer).bfloat16(), x.bfloat16(), c.bfloat16()) is None
+    assert "weights of torch.float64 on cpu" in why_not(copy.deepcopy(layer).double(), x, c)
+    assert "a stimulus of torch.float64" in why_not(layer, x, c.double())
+    assert "a stimulus of torch.float32 on meta" in why_not(layer, x, c.to("meta"))
+    assert "weights of torch.float32 on meta" in why_not(copy.deepcopy(layer).to("meta"), x, c)
+    assert "no plain array" in why_not(layer, x.as_subclass(_Other), c)
+    assert "no plain array" in why_not(layer, x, c.as_subclass(_Other))
+    assert "no tokens" in why_not(layer, x[:, 0], c[:, 0])
+    seen = []
+    for transform in (torch.func.vmap, lambda f: lambda a: torch.func.jvp(f, (a,), (a,))):
+        transform(lambda a: (seen.append(why_not(layer, a, a)), a)[1])(x[None])
+    assert len(seen) == 2
+    assert all("function transforms" in reason for reason in seen)
+
+
 def test_falls_back_without_a_gpu_or_with_gradients():
     layer = a_layer()
     x, c = inputs(2, layer)
@@ -175,7 +200,6 @@ def test_unknown_options_are_refused():
 
 
 def test_switches():
-    assert kernels.enabled() == (os.environ.get("AKORN_KERNELS", "1") != "0")
     was = kernels.enabled()
     kernels.enable(False)
     assert not kernels.enabled()
@@ -183,6 +207,29 @@ def test_switches():
     code = "from akorn import kernels; print(kernels.enabled())"
     env = {**os.environ, "AKORN_KERNELS": "0"}
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        *((word, False) for word in ("0", " 0 ", "false", "False", "OFF", "no")),
+        *((word, True) for word in (None, "", " ", "1", "true", "On", "YES")),
+    ],
+)
+def test_the_environment_switches(monkeypatch, caplog, told, wanted):
+    monkeypatch.delenv("AKORN_KERNELS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("AKORN_KERNELS", told)
+    assert kernels._wanted() is wanted
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("told", ["00", "2", "nope"])
+def test_an_unknown_word_in_the_environment_is_told(monkeypatch, caplog, told):
+    monkeypatch.setenv("AKORN_KERNELS", told)
+    assert kernels._wanted()
+    (record,) = caplog.records
+    assert record.getMessage() == f"AKORN_KERNELS={told} is neither 0 nor 1: fused kernels stay on"
 
 
 @pytest.mark.gpu

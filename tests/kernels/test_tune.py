@@ -83,6 +83,23 @@ def test_a_damaged_file_is_as_good_as_none(later, tmp_path, content):
     assert tune.fastest(("k", 1), [2, 1], lambda choice: pytest.fail("timed again")) == 1
 
 
+def test_choices_do_not_outlive_the_kernels(monkeypatch, tmp_path):
+    """Nor the versions: each has a file of its own."""
+    triton = pytest.importorskip("triton")
+    monkeypatch.setenv("AKORN_CACHE", str(tmp_path / "cache"))
+    names = []
+    for version, source in (("0.1.0", "x = 1"), ("0.1.0", "x = 2"), ("0.1.1", "x = 2"), ("0.1.0", "x = 1")):
+        (tmp_path / "kernel.py").write_text(source)
+        monkeypatch.setattr(choices, "__version__", version)
+        monkeypatch.setattr(choices, "__file__", str(tmp_path / "choices.py"))
+        choices._machine.cache_clear()
+        names.append(choices._file().name)
+    choices._machine.cache_clear()
+    assert len(set(names)) == 3
+    assert names[0] == names[3]
+    assert f"torch{torch.__version__.replace('+', '-')}-triton{triton.__version__}-akorn0.1.1-" in names[2]
+
+
 def test_a_folder_that_cannot_be_written_does_no_harm(later, tmp_path):
     (tmp_path / "cache").write_text("a file in its place")
     assert tune.fastest(("k", 1), [2, 1], lambda choice: choice) == 1

@@ -46,15 +46,19 @@ def cuts():
 SIZES = [(5, 7, 2, 16, 4), (6, 5, 3, 24, 4), (3, 9, 1, 6, 2), (1, 3, 2, 8, 4)]
 
 
-@pytest.fixture(params=SIZES, ids=str)
-def arrays(request, device):
+def made(size, device):
     """batch, tokens, heads, D, sets → qkv, matrices, packed, heads."""
     from akorn.kernels.turn import pack
 
-    batch, tokens, heads, head_dim, sets = request.param
+    batch, tokens, heads, head_dim, sets = size
     qkv = draw(0, batch, tokens, 3 * heads * head_dim, device=device)
     matrices = [draw(1 + i, tokens, head_dim // 2, 2, 2, device=device) for i in range(sets)]
     return qkv, matrices, pack(matrices, qkv), heads
+
+
+@pytest.fixture(params=SIZES, ids=str)
+def arrays(request, device):
+    return made(request.param, device)
 
 
 def test_turned(arrays):

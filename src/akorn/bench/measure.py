@@ -35,12 +35,12 @@ def measure(
     device: torch.device,
     repeats: int,
     *,
-    unrecorded: Mapping[str, Work] | None = None,
+    peaks: Mapping[str, int] | None = None,
     memory: bool = True,
 ) -> dict[str, Measurement]:
     """Each piece of work once to warm up, then all in turn `repeats` times, so that a busy moment hits them alike.
 
-    unrecorded: for work that is a recorded CUDA graph, the same as plain calls, whose memory can be counted.
+    peaks: bytes of work that allocates nothing when it runs, counted elsewhere: of a CUDA graph, while it was recorded.
     memory: whether the memory is measured at all.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
@@ -53,8 +53,9 @@ def measure(
         for name, work in works.items():
             seconds[name].append(_seconds(work, device, calls[name]))
     peak = partial(_peak_on_gpu, device=device) if device.type == "cuda" else _peak_on_cpu
-    counted = {**works, **(unrecorded or {})}
-    return {name: Measurement(median(seconds[name]), peak(counted[name]) if memory else 0) for name in works}
+    counted = peaks or {}
+    held = {name: counted[name] if name in counted else peak(works[name]) for name in works if memory}
+    return {name: Measurement(median(seconds[name]), held.get(name, 0)) for name in works}
 
 
 def _seconds(work: Work, device: torch.device, calls: int = 1) -> float:

@@ -50,6 +50,7 @@ class Row:
     "compiled" a compiled step, "fused" with kernels, "graph" these as a CUDA graph; others say what they do."""
     milliseconds: float
     peak_mib: float
+    """Held at a time beyond what was there before; by a graph, while it was recorded."""
     speedup: float
     """Against the first variant of the same work."""
     matmul_share: float | None
@@ -90,7 +91,8 @@ def _bench(
             raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")
         plain = {name: partial(runner.call, piece.forms[name]) for name in errors}
         graphs = {name: runner.recorded(piece.forms[name]) for name in errors if piece.forms[name].graph}
-        found = measure({**plain, **graphs}, device, repeats, unrecorded=plain)
+        peaks = {name: graph.peak_bytes for name, graph in graphs.items()}
+        found = measure({**plain, **graphs}, device, repeats, peaks=peaks)
         base = next(iter(found.values())).seconds
         flops = runner.flops()
         for name, one in found.items():

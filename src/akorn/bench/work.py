@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,6 +92,20 @@ def step_traffic(layer: KuramotoLayer, elements: int, itemsize: int, mode: Mode)
     return float((arrays * elements + weights) * itemsize * (3 if mode == "training" else 1))
 
 
+@dataclass(frozen=True)
+class Recording:
+    """Work as a CUDA graph; a call replays it."""
+
+    graph: torch.cuda.CUDAGraph
+    peak_bytes: int
+    """The most memory that was held at a time while it was recorded, in the graph's own pool, beyond what was there
+    before. A replay uses the same addresses again, and asks the allocator for nothing."""
+
+    def __call__(self) -> None:
+        """Do the work once."""
+        self.graph.replay()
+
+
 class Runner:
     """Runs a piece of work in any of its forms, in one precision."""
 
@@ -121,19 +136,22 @@ class Runner:
             for part in piece.inputs:
                 part.grad = None
 
-    def recorded(self, form: Form) -> Callable[[], None]:
-        """The work as a CUDA graph."""
+    def recorded(self, form: Form) -> Recording:
+        """The work as a CUDA graph, with the memory that it takes."""
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(aside):
             for _ in range(3):  # compile, choose algorithms, size buffers
                 self.call(form)
         torch.cuda.current_stream(self.device).wait_stream(aside)
+        gc.collect()  # what only a cycle holds would else be released in the middle of the recording
         torch.cuda.synchronize(self.device)
+        before = torch.cuda.memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.call(form)
-        return graph.replay
+        return Recording(graph, torch.cuda.max_memory_allocated(self.device) - before)
 
     def error(self, form: Form) -> float:
         """How far from float64: of the gradients in training, relative in norm; else the largest, relative.

@@ -3,7 +3,7 @@
 For training, layers take fused kernels by themselves for arrays that `usable` allows, forward and backward. Kernels
 are in the module that layers call, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
-    update, step     the update of Eq. 4–5, and how it is a step of a layer
+    update, step     the update of Eq. 4–5, with Ω by `update_omega`, and how it is a step of a layer
     normalise        Π alone
     attend           attention with GTA's matrices, which are applied by `turn` and `turn_passes`
     convolution      convolutions whose gradients are quicker
@@ -25,7 +25,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from akorn.devices import NO_COMPILER, missing_for_kernels
+from akorn.devices import NO_TRITON, missing_for_kernels
 
 if TYPE_CHECKING:
     import torch
@@ -37,13 +37,24 @@ __all__ = ["available", "enable", "enabled", "solve_steps", "usable"]
 
 Energy = Literal["eq3", "published"]
 
-_enabled = os.environ.get("AKORN_KERNELS", "1").strip() != "0"
+_WORDS = {"0": False, "false": False, "off": False, "no": False, "1": True, "true": True, "on": True, "yes": True}
+
+
+def _wanted() -> bool:
+    """What AKORN_KERNELS says; on where it says nothing, or nothing that is known."""
+    told = os.environ.get("AKORN_KERNELS", "").strip()
+    if told and told.lower() not in _WORDS:
+        logging.getLogger(__name__).warning("AKORN_KERNELS=%s is neither 0 nor 1: fused kernels stay on", told)
+    return _WORDS.get(told.lower(), True)
+
+
+_enabled = _wanted()
 _missing = missing_for_kernels()
 _interpreted = False  # tests set it: arrays on the CPU then go through Triton's interpreter
 
 
 def enable(flag: bool) -> None:
-    """Turn the fused kernels on or off; AKORN_KERNELS=0 in the environment starts with them off."""
+    """Turn the fused kernels on or off; AKORN_KERNELS=0 (or false, off, no) starts with them off."""
     global _enabled
     _enabled = flag
 
@@ -55,7 +66,7 @@ def enabled() -> bool:
 
 @cache
 def available() -> bool:
-    """Whether fused kernels can run here: a CUDA device, Triton and a C compiler. Says once what a GPU lacks."""
+    """Whether fused kernels can run here: a CUDA device, Triton, a C compiler, Python.h. Says once what a GPU lacks."""
     import torch
 
     if not torch.cuda.is_available():
@@ -72,19 +83,24 @@ def usable(x: Tensor) -> bool:
     subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
     """
     import torch
-    from torch.autograd import forward_ad
 
-    if not _enabled or not (x.is_cuda or _interpreted):
+    if not _enabled or not (x.is_cuda or _interpreted) or not untransformed(x):
         return False
-    if type(x) not in (torch.Tensor, torch.nn.Parameter) or torch._C._are_functorch_transforms_active():
-        return False
-    if forward_ad._current_level >= 0:
-        return False
-    if _missing is None or (_interpreted and _missing == NO_COMPILER):
+    if _missing is None or (_interpreted and _missing != NO_TRITON):  # the interpreter compiles nothing
         return True
     if not torch.compiler.is_compiling():
         available()  # says so, once
     return False
+
+
+def untransformed(x: Tensor) -> bool:
+    """Whether this is a plain array, outside `vmap`, `jvp` and other function transforms."""
+    import torch
+    from torch.autograd import forward_ad
+
+    if type(x) not in (torch.Tensor, torch.nn.Parameter) or torch._C._are_functorch_transforms_active():
+        return False
+    return forward_ad._current_level < 0
 
 
 def hooked(module: nn.Module) -> bool:
@@ -106,10 +122,10 @@ def solve_steps(
 ) -> tuple[Tensor, Tensor | None]:
     """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
 
-    The fused path takes over on CUDA without gradients, for tokens under attention with free maps, GTA, rotary or no
-    positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16 unless `dtype`
-    says otherwise, energies and norms are float32; on a CPU such layers take a path of long passes in float32;
-    otherwise all is as in `layer.evolve`, in the types given.
+    The fused path takes over on CUDA without gradients, for at most 128 tokens under attention with free maps, GTA,
+    rotary or no positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16
+    unless `dtype` says otherwise, energies and norms are float32; on a CPU such layers, of any number of tokens, take a
+    path of long passes in float32; otherwise all is as in `layer.evolve`, in the types given.
 
     Args:
         layer: the Kuramoto layer.

@@ -1,12 +1,13 @@
 """What was chosen by timing, kept on the disk: the same machine takes the same forms, and so rounds alike, every time.
 
-One JSON file a kind of GPU and pair of versions, in $AKORN_CACHE, or else in the user's cache folder. AKORN_CACHE=""
-keeps nothing. A file that cannot be read or written is as good as none.
+One JSON file a kind of GPU, versions of torch and Triton, and state of the kernels' sources, in $AKORN_CACHE, or else
+in the user's cache folder. AKORN_CACHE="" keeps nothing. A file that cannot be read or written is as good as none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import TypeVar
 
 import torch
 
+from akorn._version import __version__
 from akorn.errors import AkornError
 from akorn.files import replacing
 
@@ -58,11 +60,23 @@ def _file() -> Path | None:
 
 @cache
 def _machine() -> str:
-    """The GPU and the versions that a choice holds for, as a part of a file's name."""
+    """The GPU, the versions and the kernels that a choice holds for, as a part of a file's name."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{name}-torch{torch.__version__}-triton{triton.__version__}")
+    versions = f"torch{torch.__version__}-triton{triton.__version__}-akorn{__version__}"
+    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{name}-{versions}-{_digest(Path(__file__).parent)}")
+
+
+def _digest(package: Path) -> str:
+    """A few digits that change with the sources of the kernels: unlike a number, nobody has to remember to raise it.
+
+    Where sources are not at hand as files, akorn's version alone tells kernels apart.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.glob("*.py")):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @cache

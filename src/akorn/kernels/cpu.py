@@ -16,10 +16,9 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from akorn import oscillators as osc
-from akorn.kernels.solvable import not_plain_attention
+from akorn.kernels.solvable import not_plain_arrays, not_plain_attention
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.kuramoto import KuramotoLayer
@@ -45,13 +44,12 @@ def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
     if omega is not None and (type(omega) not in _SHARED or getattr(omega, "oscillators", None) is not None):
         return f"natural frequencies other than one for all oscillators: {type(omega).__name__}"
     assert isinstance(c, Tensor)
-    arrays = [x, c, *layer.parameters(), *(b for b in layer.buffers() if b.is_floating_point())]
-    if x.ndim != 3 or any(a.device.type != "cpu" or a.dtype != torch.float32 for a in arrays):
-        return f"the state is {x.dtype} of shape {list(x.shape)}, or the weights are not float32, as tokens here are"
+    if (reason := not_plain_arrays(layer, x, c, (torch.float32,))) is not None:
+        return reason
+    if x.ndim != 3 or x.device.type != "cpu":
+        return f"the state is of shape {list(x.shape)} on {x.device}, no tokens on a CPU"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
-    if type(x) is not Tensor or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        return "function transforms are at work, or the state is no plain array"
     if abs(float(layer.gamma.detach())) < _SMALL:
         return f"the step size {float(layer.gamma.detach())} is too small to divide by"
     return None

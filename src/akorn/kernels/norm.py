@@ -46,7 +46,7 @@ def _group_norm_kernel(
     x_channel,
     out_token,
     out_channel,
-    eps,
+    EPS: tl.constexpr,  # a constant has all its digits in float64 too
     D: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_C: tl.constexpr,
@@ -61,7 +61,7 @@ def _group_norm_kernel(
     count = tokens * D
     mean = _over_group(tl.sum(tile, 0), D, BLOCK_C) / count
     tile = tl.where(inside, tile - mean[None, :], 0.0)
-    r = 1.0 / tl.sqrt(_over_group(tl.sum(tile * tile, 0), D, BLOCK_C) / count + eps)
+    r = 1.0 / tl.sqrt(_over_group(tl.sum(tile * tile, 0), D, BLOCK_C) / count + EPS)
     w = tl.load(weight + c, mask=c < channels, other=0.0).to(WIDE)
     b = tl.load(bias + c, mask=c < channels, other=0.0).to(WIDE)
     y = tile * (r * w)[None, :] + b[None, :]
@@ -179,7 +179,7 @@ def group_norm(
             channels,
             *tokens.stride(),
             *to.stride()[1:],
-            eps,
+            EPS=eps,
             **constants,
         )
     return out, statistics

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import torch
 from torch import Tensor, nn
 
+from akorn import kernels
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.kuramoto import KuramotoLayer
 from akorn.nn.position import GTA, Position, RotaryPosition
@@ -11,7 +15,7 @@ from akorn.nn.rules import Kuramoto
 
 
 def not_plain_attention(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
-    """What of the layer no fast path knows, in words, or None; Ω, sizes and types are each path's own affair."""
+    """What of the layer no fast path knows, in words, or None; Ω and sizes are each path's own affair."""
     coupling = layer.coupling
     if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
         return f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}"
@@ -25,4 +29,16 @@ def not_plain_attention(layer: KuramotoLayer, x: Tensor, c: object) -> str | Non
         return f"another update rule: {type(layer.rule).__name__}"
     if not isinstance(c, Tensor) or c.shape != x.shape:
         return "c changes from step to step"
+    return None
+
+
+def not_plain_arrays(layer: KuramotoLayer, x: Tensor, c: Tensor, dtypes: Collection[torch.dtype]) -> str | None:
+    """What of the arrays no fast path knows, in words, or None; dtypes: those that state and weights may have."""
+    if not (kernels.untransformed(x) and kernels.untransformed(c)):
+        return "function transforms are at work, or the state is no plain array"
+    weights = [*layer.parameters(), *(buffer for buffer in layer.buffers() if buffer.is_floating_point())]
+    for name, arrays in {"a state": [x], "a stimulus": [c], "weights": weights}.items():
+        for array in arrays:
+            if array.dtype not in dtypes or array.device != x.device:
+                return f"{name} of {array.dtype} on {array.device}"
     return None

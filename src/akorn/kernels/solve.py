@@ -19,7 +19,7 @@ from torch import Tensor
 
 from akorn import oscillators as osc
 from akorn.kernels import attention, update
-from akorn.kernels.solvable import not_plain_attention
+from akorn.kernels.solvable import not_plain_arrays, not_plain_attention
 from akorn.kernels.solve_run import Run, Settings
 from akorn.kernels.tune import fastest, time_launches
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
@@ -53,8 +53,11 @@ def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
     omega = layer.omega
     if omega is not None and (type(omega) is not PairwiseFrequency or omega.oscillators is not None):
         return f"natural frequencies other than one rate for all pairs: {type(omega).__name__}"
-    if x.ndim != 3 or x.dtype not in _DTYPES:
-        return f"the state is {x.dtype} of shape {list(x.shape)}, not tokens in float32 or less"
+    assert isinstance(c, Tensor)
+    if (reason := not_plain_arrays(layer, x, c, _DTYPES)) is not None:
+        return reason
+    if x.ndim != 3:
+        return f"the state is of shape {list(x.shape)}, no tokens"
     heads = cast(AttentionCoupling, layer.coupling).heads
     if layer.n > update.MAX_N or not attention.supports(x.shape[1], layer.channels // heads):
         return f"N = {layer.n}, {x.shape[1]} tokens or heads of {layer.channels // heads} are too many"

@@ -13,6 +13,7 @@ from akorn.kernels import hooked, usable
 from akorn.kernels.keep import keeping
 from akorn.kernels.update import DTYPES, ENERGIES, MAX_N, update, update_twice
 from akorn.kernels.update_backward import launch_backward
+from akorn.kernels.update_omega import omega_gradient
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
@@ -72,7 +73,7 @@ def fused_step(
     rate, weight = _rate(layer), _weight(energy)
     value = energy(x, jx, c) if energy is not None and weight is None else None
     if rate is None and layer.omega is not None:
-        # xᵀΩx = 0: neither Proj nor the energy tells Ωx from a part of Jx. Its type keeps x's precision in the sum.
+        # Someone listens to Ω. xᵀΩx = 0: neither Proj nor the energy tells Ωx from a part of Jx, in the type of x here.
         dim = osc.channel_axis(x)
         jx = jx + osc.ungroup(layer.omega(osc.group(x, layer.n, dim), dim), dim).to(x.dtype)
     arguments = (x, jx, c, layer.gamma, rate, layer.n, weight)
@@ -86,14 +87,14 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
 
     The coupling alone is run again. Its gradient of x and the update's stay apart: the step before adds them up.
     """
-    with torch.enable_grad():  # so that γ tells if it is made from parameters, as by a parametrisation
+    with torch.enable_grad():  # γ and Ω may be made from parameters
         gamma, rate = layer.gamma, _rate(layer)
     weight, c = _weight(energy), reversal.c
     if (energy is not None and weight is None) or (layer.omega is not None and rate is None):
         return False
     learned = [value for value in (gamma, rate) if value is not None and value.requires_grad]
-    if any(all(value is not source for source in reversal.sources) for value in learned):
-        return False  # what they are made from gets its gradient through the graph of a whole step
+    if any(value.is_leaf and all(value is not source for source in reversal.sources) for value in learned):
+        return False  # the graph of a whole step says what is wrong
     narrow = product_dtype(layer, x)
     leaf = x.detach() if narrow is None else x.detach().to(narrow)
     leaf.requires_grad_(reversal.wanted(t))
@@ -101,7 +102,7 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
         jx = layer.coupling(leaf.view_as(leaf))  # of a view autocast keeps no copy
     if jx.shape != x.shape or why_not(layer, x, jx, c) is not None:
         return False
-    reversal.check([jx], leaf)
+    reversal.check([jx, *learned], leaf)
     total = reversal.totals.get(id(c))
     grad, grad_jx, total, sums = launch_backward(
         reversal.grad,
@@ -113,7 +114,7 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
         rate,
         layer.n,
         weight,
-        [True, c.requires_grad, bool(learned)],
+        [True, c.requires_grad, any(value.numel() == 1 for value in learned)],
         grad_narrow=reversal.coupled,
         into=None if not c.requires_grad else torch.empty_like(c) if total is None else total,
         add=total is not None,
@@ -121,20 +122,25 @@ def reverse_step(layer: KuramotoLayer, reversal: Reversal, x: Tensor, t: int, en
     )
     if c.requires_grad:
         reversal.totals[id(c)] = total
-    for value, each in zip((gamma, rate), sums, strict=False):  # there are none unless one is learned
-        if value is not None and value.requires_grad:
-            reversal.collect([value], [each.to(value.dtype).reshape(value.shape)])
+    grads = [
+        sums[0 if value is gamma else 1].to(value.dtype).reshape(value.shape)
+        if value.numel() == 1
+        else omega_gradient(grad_jx, x, value, layer.n)
+        for value in learned
+    ]
     reversal.grad, reversal.coupled, reversal.ours = grad, None, True
-    reversal.coupled = reversal.through([jx], leaf, [grad_jx])
+    reversal.coupled = reversal.through([jx, *learned], leaf, [grad_jx, *grads])
     return True
 
 
 def _rate(layer: KuramotoLayer) -> Tensor | None:
-    """The one ω of all pairs of components, where there is such, and no one listens to Ω."""
+    """Ω as the kernels read it, where there is one and no one listens to it."""
     omega = layer.omega
-    if isinstance(omega, PairwiseFrequency) and omega.oscillators is None and not hooked(omega):
+    if omega is None or hooked(omega):
+        return None
+    if isinstance(omega, PairwiseFrequency):
         return omega.rate
-    return None
+    return omega.matrix if isinstance(omega, NaturalFrequency) else None
 
 
 def _weight(energy: EnergyFunction | None) -> float | None:

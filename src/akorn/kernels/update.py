@@ -3,6 +3,7 @@
     x′ = Π[x + γ (Ωx + Proj_x(Jx + c))],    E = −½ x·Jx − x·c  or  −x·(Jx + c)   of the state before the step
 
 Arrays are read where they lie, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
+Ω is antisymmetric: rates of pairs of components or any such matrices, of all oscillators or of each.
 Arithmetic is float32 whatever the arrays are (float64 for float64). Energies leave the kernel as sums over parts of a
 sample, which are then added in a fixed order: the same input gives the same bits. Where the next step multiplies the
 state in a narrower type, as under autocast, the same pass writes it in that type too. Needs Triton to import.
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from akorn.kernels.attention import swap_pairs
 from akorn.kernels.update_backward import Block, separate, update_backward
-from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
+from akorn.kernels.update_omega import load_rates, omega_gradient, rotate, rotation
+from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs
 
 MAX_N = 16
 ENERGIES: dict[str | None, float] = {"eq3": 0.5, "published": 1.0}
@@ -51,17 +53,19 @@ def _update_kernel(
     out,
     narrow,  # `out` once more, in another type
     gamma,
-    rate,
+    rate,  # or Ω
     energies,  # [programs]
     rows,
     pixels,
     pair_weight,
+    oscillators,
     N: tl.constexpr,
     ROWS: tl.constexpr,
     HALF: tl.constexpr,
     PIXELS: tl.constexpr,
     FLAT: tl.constexpr,
-    ROTATE: tl.constexpr,
+    ROTATE: tl.constexpr,  # this and EACH as `rotation` says
+    EACH: tl.constexpr,
     ENERGY: tl.constexpr,
     TWICE: tl.constexpr,
     WIDE: tl.constexpr,
@@ -76,10 +80,15 @@ def _update_kernel(
         tl.store(energies + tl.program_id(0), -value)
     u0 = j0 + c0
     u1 = j1 + c1
-    if ROTATE:  # Ωx is tangent already, so it may pass through Proj with the force
-        turn = tl.load(rate).to(WIDE)
+    row = first_row(rows, pixels, ROWS, PIXELS)
+    if ROTATE == 1:  # Ωx is tangent already, so it may pass through Proj with the force
+        turn = load_rates(rate, row, oscillators, N, ROWS, HALF, FLAT, WIDE) if EACH else tl.load(rate).to(WIDE)
         u0 += turn * x1
         u1 -= turn * x0
+    if ROTATE == 2:
+        w0, w1 = rotate(rate, x0, x1, row, oscillators, N, ROWS, HALF, FLAT, EACH, WIDE)
+        u0 += w0
+        u1 += w1
     along = dot(u0, u1, x0, x1)
     y0 = x0 + step * (u0 - along * x0)
     y1 = x1 + step * (u1 - along * x1)
@@ -126,12 +135,12 @@ def update_into(
             out,
             narrow if narrow is not None else out,
             gamma,
-            rate if rate is not None else gamma,
+            rate.contiguous() if rate is not None else gamma,
             energies if energies is not None else gamma,
             rows,
             pixels,
             pair_weight,
-            ROTATE=rate is not None,
+            **rotation(rate, x, n),
             ENERGY=energies is not None,
             TWICE=narrow is not None,
             **{**tiles.constants, "num_warps": block.warps},
@@ -149,7 +158,9 @@ def update(
         jx: the coupling Jx, of the shape of x; its type may be another.
         c: the stimulus, likewise.
         gamma: γ, one value.
-        rate: ω of every pair of components (even N), one value; None for no rotation.
+        rate: Ω, None for no rotation: ω of every pair of components (even N), one value, or of each pair of each
+            oscillator, [oscillators, N/2]; or a matrix, [N, N] or [oscillators, N, N]. That it is antisymmetric is
+            relied upon, and its gradient is antisymmetric too.
         n: N, 2 to 16.
         pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one; None for no energy.
 
@@ -185,7 +196,7 @@ def _step(
     pair_weight: float | None,
     narrow: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    check_update(x, c, rate, n)
+    check_update(x, c, None, n)  # `rotation` knows more of Ω
     if jx.shape != x.shape:
         raise ValueError(f"jx must have the shape of x, {list(x.shape)}, got {list(jx.shape)}")
     if gamma.numel() != 1:
@@ -246,6 +257,7 @@ def _differentiate(
         grad, grad_narrow = grad_narrow, None
     if grad is None and grad_energy is None:
         return (None,) * len(ctx.needs_input_grad)
+    pairs = rate is not None and rate.numel() == 1
     grad_x, grad_jx, grad_c, sums = update_backward(
         grad if grad is not None else torch.zeros_like(x),
         grad_narrow,
@@ -257,15 +269,21 @@ def _differentiate(
         rate,
         ctx.n,
         ctx.pair_weight,
-        [for_jx, for_c, for_gamma or for_rate],
+        [for_jx, for_c, for_gamma or (for_rate and pairs)],
     )
     apart = separate(jx, c, [for_jx, for_c], grad_energy, ctx.pair_weight)
+    grad_rate = None
+    if for_rate and pairs:
+        grad_rate = sums[1].to(rate.dtype).reshape(rate.shape)
+    elif for_rate:
+        finer = grad_c if apart and c.dtype.itemsize > jx.dtype.itemsize else grad_jx
+        grad_rate = omega_gradient(finer, x, rate, ctx.n)
     return (
         grad_x,
         grad_jx if for_jx else None,
         (grad_c if apart else grad_jx) if for_c else None,
         sums[0].to(gamma.dtype).reshape(gamma.shape) if for_gamma else None,
-        sums[1].to(rate.dtype).reshape(rate.shape) if for_rate else None,
+        grad_rate,
         *(None for _ in others),
     )
 
@@ -279,7 +297,7 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def check_update(x: Tensor, c: Tensor, rate: Tensor | None, n: int) -> None:
-    """ValueError unless these fit together."""
+    """ValueError unless these fit together, with one rate at most."""
     channels = x.shape[1] if x.ndim == 4 else x.shape[-1]
     if not 2 <= n <= MAX_N or channels % n:
         raise ValueError(f"n must be 2 to {MAX_N} and divide the {channels} channels, got n={n}")

@@ -4,10 +4,10 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
 
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
-g_u is the gradient of Jx and of c. Everything is computed again from x, Jx and c, so nothing else is kept for it.
-g may come in two parts of different types, from the update that follows and from its coupling, and that of c may be
-added to a sum of steps before. Those of γ and ω leave the kernel as a sum a program, which are then added in a fixed
-order. Needs Triton to import.
+g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is computed again from x, Jx and c, so nothing else is kept
+for it. g may come in two parts of different types, from the update that follows and from its coupling, and that of c
+may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as a sum a program, which are then
+added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -19,7 +19,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
+from akorn.kernels.update_omega import load_rates, rotate, rotation
+from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs
 
 
 class Block(NamedTuple):
@@ -41,21 +42,23 @@ def _update_backward_kernel(
     jx,
     c,
     gamma,
-    rate,
+    rate,  # or Ω
     grad_x,
     grad_jx,  # of c too, unless SEPARATE
     grad_c,  # added to what is there if TOTAL
-    sums,  # [2, programs]: of γ, of ω
+    sums,  # [2, programs]: of γ, of one ω
     rows,
     pixels,
     pair_weight,  # in the energy, and in what it gives to grad_jx
     jx_weight,
+    oscillators,
     N: tl.constexpr,
     ROWS: tl.constexpr,
     HALF: tl.constexpr,
     PIXELS: tl.constexpr,
     FLAT: tl.constexpr,
-    ROTATE: tl.constexpr,
+    ROTATE: tl.constexpr,  # this and EACH as `rotation` says
+    EACH: tl.constexpr,
     ENERGY: tl.constexpr,
     SEPARATE: tl.constexpr,
     SUMS: tl.constexpr,
@@ -73,14 +76,20 @@ def _update_backward_kernel(
         g0 += n0
         g1 += n1
     step = tl.load(gamma).to(WIDE)
-    turn = tl.load(rate).to(WIDE) if ROTATE else 0.0
+    row = first_row(rows, pixels, ROWS, PIXELS)
+    if ROTATE == 1:
+        turn = load_rates(rate, row, oscillators, N, ROWS, HALF, FLAT, WIDE) if EACH else tl.load(rate).to(WIDE)
 
     # The step again.
     u0 = j0 + c0
     u1 = j1 + c1
-    if ROTATE:
+    if ROTATE == 1:
         u0 += turn * x1
         u1 -= turn * x0
+    if ROTATE == 2:
+        w0, w1 = rotate(rate, x0, x1, row, oscillators, N, ROWS, HALF, FLAT, EACH, WIDE)
+        u0 += w0
+        u1 += w1
     along = dot(u0, u1, x0, x1)
     d0 = u0 - along * x0
     d1 = u1 - along * x1
@@ -106,11 +115,15 @@ def _update_backward_kernel(
     f1 = h1 - beside * x1
     g0 -= along * h0 + beside * u0
     g1 -= along * h1 + beside * u1
-    if ROTATE:
+    if ROTATE == 1:
         g0 -= turn * f1
         g1 += turn * f0
-        if SUMS:
+        if SUMS and not EACH:
             tl.store(sums + tl.num_programs(0) + tl.program_id(0), tl.sum(f0 * x1 - f1 * x0))
+    if ROTATE == 2:
+        w0, w1 = rotate(rate, f0, f1, row, oscillators, N, ROWS, HALF, FLAT, EACH, WIDE)
+        g0 -= w0
+        g1 -= w1
     e = tl.load(grad_energy + sample).to(WIDE) if ENERGY else 0.0
     if ENERGY:
         g0 -= e * (pair_weight * j0 + c0)
@@ -159,13 +172,14 @@ def update_backward(
         jx: Jx.
         c: C.
         gamma: γ.
-        rate: ω or None.
+        rate: Ω or None.
         n: N.
         pair_weight: the weight of x·Jx in the energy.
-        wanted: whether gradients of Jx, of c, and of γ or ω are asked for.
+        wanted: whether gradients of Jx, of c, and of γ or one ω are asked for.
 
     Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty where the one of Jx serves;
-        and of γ and ω, [2] or empty where not asked for.
+        and of γ and one ω, [2], or of γ alone, [1], or empty where not asked for. `omega_gradient` makes that of
+        another Ω from the second or third.
 
     """
     return launch_backward(grad, grad_energy, x, jx, c, gamma, rate, n, pair_weight, wanted, grad_narrow=grad_narrow)
@@ -214,8 +228,8 @@ def launch_backward(
     tiles = cut(rows, pixels, n, x.dtype, block.elements)
     programs = samples * tiles.parts
     wide = torch.promote_types(x.dtype, torch.float32)
-    # Without Ω the kernel leaves the second row alone.
-    sums = x.new_empty(1 if rate is None else 2, programs, dtype=wide) if wanted[2] else None
+    # Without one ω the kernel leaves the second row alone.
+    sums = x.new_empty(_sums(rate), programs, dtype=wide) if wanted[2] else None
     weight = pair_weight if pair_weight is not None else 0.0
     with torch.cuda.device_of(x):  # Triton launches on the current one
         _update_backward_kernel[(programs,)](
@@ -226,7 +240,7 @@ def launch_backward(
             jx,
             c,
             gamma,
-            rate if rate is not None else gamma,
+            rate.contiguous() if rate is not None else gamma,
             grad_x,
             grad_jx,
             grad_c if apart else grad_jx,
@@ -235,7 +249,7 @@ def launch_backward(
             pixels,
             weight,
             weight if wanted[0] else 1.0,
-            ROTATE=rate is not None,
+            **rotation(rate, x, n),
             ENERGY=grad_energy is not None,
             SEPARATE=apart,
             SUMS=sums is not None,
@@ -266,10 +280,12 @@ def _(
         like,
         torch.empty_like(like, dtype=(jx if wanted[0] else c).dtype),
         torch.empty_like(like, dtype=c.dtype) if apart else c.new_empty(0),
-        x.new_empty(
-            0 if not wanted[2] else 1 if rate is None else 2, dtype=torch.promote_types(x.dtype, torch.float32)
-        ),
+        x.new_empty(_sums(rate) if wanted[2] else 0, dtype=torch.promote_types(x.dtype, torch.float32)),
     )
+
+
+def _sums(rate: Tensor | None) -> int:
+    return 2 if rate is not None and rate.numel() == 1 else 1
 
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:

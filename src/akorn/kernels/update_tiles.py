@@ -19,6 +19,12 @@ from torch import Tensor
 
 
 @triton.jit
+def first_row(rows, pixels, ROWS: tl.constexpr, PIXELS: tl.constexpr):
+    """The first row of this program's tile."""
+    return (tl.program_id(0) // tl.cdiv(pixels, PIXELS)) % tl.cdiv(rows, ROWS) * ROWS
+
+
+@triton.jit
 def place(
     rows,
     pixels,
@@ -33,7 +39,7 @@ def place(
     across = tl.cdiv(pixels, PIXELS)
     down = tl.cdiv(rows, ROWS)
     pixel = (program % across) * PIXELS
-    row = (program // across) % down * ROWS
+    row = first_row(rows, pixels, ROWS, PIXELS)
     sample = program // (across * down)
     start = (sample.to(tl.int64) * rows + row) * N * pixels + pixel
     if FLAT:  # all consecutive: whole oscillators, N a power of two

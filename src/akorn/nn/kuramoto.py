@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.nn.attention import AttentionCoupling
 from akorn.nn.checks import can_be_looked_at, check_part, whole_steps
 from akorn.nn.norm import GroupNorm, per_channel
 from akorn.nn.recompute import Chain, Reversal, recomputed
@@ -132,8 +133,9 @@ class KuramotoLayer(nn.Module):
         normalised already, which saves doing it again.
         """
         steps = self._check(x, c, steps)
-        if isinstance(c, Tensor) and x.ndim == c.ndim == 4 and kernels.usable(x):
-            x, c = _in_one_order(x, c)
+        brought = False
+        if x.ndim == 4 and kernels.usable(x):
+            x, c, brought = _in_one_order(x, c, steps > 1 and isinstance(self.coupling, AttentionCoupling))
         if not on_sphere:
             x = self._start(x)
         drive = self._drive(c, x.ndim)
@@ -150,7 +152,7 @@ class KuramotoLayer(nn.Module):
                 if trajectory:
                     states.append(x)
         return Evolution(
-            x,
+            x.contiguous() if brought else x,
             torch.stack(energies) if energy is not None else None,
             torch.stack(states) if trajectory else None,
         )
@@ -294,9 +296,15 @@ class KuramotoLayer(nn.Module):
         return {**self.__dict__, "_compiled": None, "_use_compiled": False}
 
 
-def _in_one_order(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with channels last in memory if one has them so: fused steps would otherwise bring c to x every time."""
-    last = [a.is_contiguous(memory_format=torch.channels_last) and not a.is_contiguous() for a in (x, c)]
-    if last[0] == last[1]:
-        return x, c
-    return x.contiguous(memory_format=torch.channels_last), c.contiguous(memory_format=torch.channels_last)
+def _in_one_order(x: Tensor, c: Stimulus, tokens: bool) -> tuple[Tensor, Stimulus, bool]:
+    """Pictures as fused steps want them, and whether the last state is to be brought back.
+
+    Both with channels last in memory if one has them so, else steps would bring c to x every time. Also where the
+    coupling takes pixels for tokens, else each step would bring x to the tokens' order, and Jx back from it.
+    """
+    pictures = [x, c] if isinstance(c, Tensor) and c.ndim == 4 else [x]
+    last = [a.is_contiguous(memory_format=torch.channels_last) and not a.is_contiguous() for a in pictures]
+    if all(last) or not (tokens or any(last)):
+        return x, c, False
+    there = [a.contiguous(memory_format=torch.channels_last) for a in pictures]
+    return there[0], there[1] if len(there) == 2 else c, not any(last)
