@@ -6,12 +6,13 @@ import logging
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
+from update_cases import BF16, F16, F32, F64, replayed
+from update_cases import close as close_within
 
 from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
 
-F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 4e-3, BF16: 3e-2}  # the narrow ones are rounded several times
 
 
@@ -23,12 +24,7 @@ def fused(device, monkeypatch):
 
 
 def close(found, expected, dtype):
-    tolerance = TOLERANCE[dtype]
-    for result, wanted in zip(found, expected, strict=True):
-        assert result.shape == wanted.shape
-        assert not result.isnan().any()
-        scale = max(1.0, float(wanted.detach().abs().max())) if wanted.numel() else 1.0
-        torch.testing.assert_close(result.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+    close_within(found, expected, TOLERANCE[dtype])
 
 
 OMEGAS = {
@@ -246,26 +242,13 @@ def test_recorded_as_a_graph(fused, exact, kind, recompute):
     """Forward and backward in a CUDA graph, replayed on other values."""
     layer = a_layer(kind, dtype=F32, recompute=recompute).to(fused)
     x, c = a_state(kind, fused, F32)
-    static_x, static_c = torch.zeros_like(x), torch.zeros_like(c)
     parameters = list(layer.parameters())
 
     def work(x, c):
         found = layer.evolve(x, c, 3, energy=osc.energy)
         return [found.x, *torch.autograd.grad(found.x.pow(3).sum() + found.energies.sum(), parameters)]
 
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(2):
-            work(x, c)
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        recorded = work(static_x, static_c)
-    static_x.copy_(x)
-    static_c.copy_(c)
-    graph.replay()
-    close(recorded, work(x, c), F32)
+    close(replayed(work, x, c), work(x, c), F32)
 
 
 @pytest.mark.gpu

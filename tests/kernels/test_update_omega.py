@@ -4,12 +4,12 @@ import random
 
 import pytest
 import torch
+from update_cases import BF16, ENERGY, F16, F32, F64, states
+from update_cases import close as close_within
 
 from akorn import nn as akn
 from akorn import oscillators as osc
 
-ENERGY = {0.5: osc.energy, 1.0: osc.published_energy}
-F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 1e-3, BF16: 8e-3}
 KINDS = ("rates", "matrix", "matrices")
 
@@ -30,18 +30,8 @@ def plain(x, jx, c, gamma, omega, n, pair_weight):
 def draw(seed, shape, n, kind, device, dtypes=(F64,) * 3, layouts="ppp"):
     """[x, jx, c, γ, Ω] that want gradients; a layout is "p"lain, channels "l"ast or "g"apped."""
     generator = torch.Generator().manual_seed(seed)
-    x, jx, c = (torch.randn(*shape, generator=generator, dtype=F64) for _ in range(3))
-    dim = osc.channel_axis(x)
-    x = osc.ungroup(osc.normalize(osc.group(x, n, dim), dim), dim)
-    arrays = []
-    for array, dtype, layout in zip((x, jx, c), dtypes, layouts, strict=True):
-        array = array.to(device, dtype)
-        if layout == "l":
-            array = array.contiguous(memory_format=torch.channels_last)
-        if layout == "g":
-            array = torch.stack((array, array), -1)[..., 0]
-        arrays.append(array.requires_grad_())
-    oscillators = shape[dim] // n
+    arrays = states(generator, shape, n, device, dtypes, layouts)
+    oscillators = shape[osc.channel_axis(arrays[0])] // n
     size = {"rates": (oscillators, n // 2), "matrix": (n, n), "matrices": (oscillators, n, n)}[kind]
     omega = torch.randn(size, generator=generator, dtype=F64)
     if kind != "rates":
@@ -73,12 +63,7 @@ def both(inputs, n, pair_weight, seed=0):
 
 
 def close(found, expected, dtype):
-    tolerance = TOLERANCE[dtype]
-    for result, wanted in zip(found, expected, strict=True):
-        assert result.shape == wanted.shape
-        assert not result.isnan().any()
-        scale = max(1.0, float(wanted.detach().abs().max())) if wanted.numel() else 1.0
-        torch.testing.assert_close(result.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+    close_within(found, expected, TOLERANCE[dtype])
 
 
 def some_cases():

@@ -4,12 +4,12 @@ import random
 
 import pytest
 import torch
+from update_cases import BF16, ENERGY, F16, F32, F64, states
+from update_cases import close as close_within
 
 from akorn import nn as akn
 from akorn import oscillators as osc
 
-ENERGY = {0.5: osc.energy, 1.0: osc.published_energy}
-F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 # float64 shows that the formula is right; of the others each result is rounded once.
 TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 1e-3, BF16: 8e-3}
 
@@ -26,17 +26,7 @@ def plain(x, jx, c, gamma, rate, n, pair_weight):
 def draw(seed, shape, n, device, dtypes, layouts="ppp", rotate=True):
     """(x, jx, c, γ, ω) that want gradients; a layout is "p"lain, channels "l"ast or "g"apped."""
     generator = torch.Generator().manual_seed(seed)
-    x, jx, c = (torch.randn(*shape, generator=generator, dtype=F64) for _ in range(3))
-    dim = osc.channel_axis(x)
-    x = osc.ungroup(osc.normalize(osc.group(x, n, dim), dim), dim)
-    arrays = []
-    for array, dtype, layout in zip((x, jx, c), dtypes, layouts, strict=True):
-        array = array.to(device, dtype)
-        if layout == "l":
-            array = array.contiguous(memory_format=torch.channels_last)
-        if layout == "g":
-            array = torch.stack((array, array), -1)[..., 0]
-        arrays.append(array.requires_grad_())
+    arrays = states(generator, shape, n, device, dtypes, layouts)
     wide = torch.promote_types(dtypes[0], F32)
     gamma = torch.tensor(0.7, device=device, dtype=wide, requires_grad=True)
     rate = torch.tensor([1.3], device=device, dtype=wide, requires_grad=True) if rotate and n % 2 == 0 else None
@@ -64,12 +54,7 @@ def both(inputs, n, pair_weight, seed=0):
 
 
 def close(found, expected, dtype):
-    tolerance = TOLERANCE[dtype]
-    for result, wanted in zip(found, expected, strict=True):
-        assert result.shape == wanted.shape
-        assert not result.isnan().any()
-        scale = max(1.0, float(wanted.detach().abs().max())) if wanted.numel() else 1.0
-        torch.testing.assert_close(result.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+    close_within(found, expected, TOLERANCE[dtype])
 
 
 def some_cases(count):

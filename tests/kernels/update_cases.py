@@ -1,0 +1,51 @@
+"""What the tests of the fused update share: types, states, comparisons, and a graph that is replayed."""
+
+import torch
+
+from akorn import oscillators as osc
+
+F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+ENERGY = {0.5: osc.energy, 1.0: osc.published_energy}
+
+
+def states(generator, shape, n, device, dtypes, layouts="ppp"):
+    """[x, jx, c] that want gradients, x on the sphere; a layout is "p"lain, channels "l"ast or "g"apped."""
+    x, jx, c = (torch.randn(*shape, generator=generator, dtype=F64) for _ in range(3))
+    dim = osc.channel_axis(x)
+    x = osc.ungroup(osc.normalize(osc.group(x, n, dim), dim), dim)
+    arrays = []
+    for array, dtype, layout in zip((x, jx, c), dtypes, layouts, strict=True):
+        array = array.to(device, dtype)
+        if layout == "l":
+            array = array.contiguous(memory_format=torch.channels_last)
+        if layout == "g":
+            array = torch.stack((array, array), -1)[..., 0]
+        arrays.append(array.requires_grad_())
+    return arrays
+
+
+def close(found, expected, tolerance):
+    """Equal shapes, no NaN, and values within the tolerance of the largest one."""
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert not result.isnan().any()
+        scale = max(1.0, float(wanted.detach().abs().max())) if wanted.numel() else 1.0
+        torch.testing.assert_close(result.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+
+
+def replayed(work, *values):
+    """What `work` gives for these values as a CUDA graph that was recorded with others."""
+    static = [torch.zeros_like(value) for value in values]
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(2):
+            work(*values)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = work(*static)
+    for array, value in zip(static, values, strict=True):
+        array.copy_(value)
+    graph.replay()
+    return recorded
