@@ -1,9 +1,14 @@
-"""Where the kernels run: compiled on a GPU where there is one, else in Triton's interpreter on the CPU."""
+"""Where the kernels run: compiled on a GPU where there is one, else in Triton's interpreter on the CPU.
+
+And what the tests of convolutions share.
+"""
 
 from importlib.util import find_spec
 
 import pytest
 import torch
+
+pytest.register_assert_rewrite("layer_norm_arrays")
 
 GPU = torch.cuda.is_available()  # without one, tests/conftest.py has turned the interpreter on
 
@@ -21,3 +26,22 @@ def device(request):
 @pytest.fixture(autouse=True)
 def _poisoned(poisoned):
     """Every new output is NaN at first, in all tests here."""
+
+
+@pytest.fixture
+def whole_float32(monkeypatch):
+    """Convolutions keep the digits of float32, which a GPU would otherwise round to TF32."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """Sets the way to the input gradient of a convolution, and returns the list of ways taken."""
+    from akorn.kernels import convolution
+
+    def force(way):
+        taken = []
+        monkeypatch.setattr(convolution, "best", lambda key, ways, launch: taken.append(way) or way)
+        return taken
+
+    return force

@@ -1,0 +1,28 @@
+"""Arrays for the tests of LayerNorm, and how near the results must come to float64."""
+
+import torch
+
+F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+TOLERANCE = {F64: 1e-10, F32: 2e-6, F16: 2e-3, BF16: 1.6e-2}
+
+
+def draw(shape, device, dtype, order="plain", seed=0):
+    """x in one of the orders, far from zero, and a weight and a bias."""
+    generator = torch.Generator().manual_seed(seed)
+    x = (torch.randn(*shape, generator=generator, dtype=F64) + 3).to(device, dtype)
+    if order == "transposed":
+        x = x.transpose(-1, -2).contiguous().transpose(-1, -2)
+    elif order == "gaps":
+        x = torch.stack([x, x], -1).flatten(-2)[..., ::2]
+    elif order == "one":  # row for all
+        x = x[:1].expand(shape)
+    affine = (torch.randn(2, shape[-1], generator=generator, dtype=F64) + 1).to(device, dtype)
+    return [x.detach().requires_grad_(), *(a.clone().requires_grad_() for a in affine)]
+
+
+def close(found, expected, dtype):
+    for result, wanted in zip(found, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert not result.isnan().any()
+        scale = max(1.0, float(wanted.abs().max())) if wanted.numel() else 1.0
+        torch.testing.assert_close(result.double(), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale)

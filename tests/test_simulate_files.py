@@ -1,0 +1,164 @@
+"""What the simulator shows and writes: colours, figures, animations that can be read, and its command line."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import akorn.simulate as sim
+from akorn import theory
+from akorn.cli.simulate import Options, run
+from akorn.errors import AkornError
+from akorn.simulate.figure import figure_of
+from akorn.simulate.files import write_animation
+from akorn.simulate.pictures import colours
+
+SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
+
+
+def test_similar_directions_have_similar_colours() -> None:
+    for n in (2, 3, 4):
+        x = torch.nn.functional.normalize(torch.randn(500, n, dtype=torch.float64), dim=1)
+        near = torch.nn.functional.normalize(x + 0.01 * torch.randn(500, n), dim=1)
+        difference = colours(x.numpy()).astype(int) - colours(near.numpy()).astype(int)
+        assert np.abs(difference).max() < 16
+        assert colours(x.numpy()).std() > 30
+    along = np.full((1, 4), 0.5)
+    assert colours(along).min() > 235
+    assert colours(-along).max() < 20
+
+
+def test_the_figure_says_what_is_violated() -> None:
+    assert _title(sim.simulate("waves", **SMALL)) == "conditions violated: J is not symmetric"
+    assert _title(sim.simulate("fish", **SMALL)) == "conditions hold"
+
+
+def _title(result: sim.Simulation) -> str:
+    return next(axes.get_title() for axes in figure_of(result).axes if axes.get_ylabel() == "energy E")
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("fish.avi", "ends in .gif or .mp4, not in '.avi'"),
+        ("fish", "ends in .gif or .mp4"),
+        ("nowhere/fish.gif", "does not exist"),
+        ("folder.gif", "is a folder"),
+    ],
+)
+def test_bad_outputs_are_refused_before_the_work(
+    tmp_path: Path, out: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder.gif").mkdir()
+    monkeypatch.setattr("akorn.simulate.run.simulate", lambda *_, **__: pytest.fail("the work has begun"))
+    with pytest.raises(AkornError, match=message):
+        run(Options(out=tmp_path / out))
+    assert sorted(os.listdir(tmp_path)) == ["folder.gif"]
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "message"),
+    [
+        ("akorn.simulate.run.simulate", ValueError("x has 3 NaN values"), "x has 3 NaN values"),  # a layer's refusal
+        # A folder that cannot be written: the tests may run as root, whom nothing stops.
+        (
+            "tempfile.TemporaryFile",
+            PermissionError(13, "Permission denied"),
+            r"cannot be written \(Permission denied\)",
+        ),
+    ],
+)
+def test_what_others_refuse_is_one_line(
+    tmp_path: Path, part: str, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(part, refuse)
+    with pytest.raises(AkornError, match=message):
+        run(Options(out=tmp_path / "fish.gif"))
+
+
+def decoded(path: Path) -> np.ndarray:
+    """All frames of a video, by ffmpeg: [frames, height, width, 3]."""
+    reader = imageio_ffmpeg.read_frames(str(path))
+    width, height = next(reader)["size"]
+    return np.stack([np.frombuffer(frame, np.uint8).reshape(height, width, 3) for frame in reader])
+
+
+@pytest.mark.parametrize("preset", ["fish", "classic"])
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+def test_files_can_be_read(tmp_path: Path, preset: str, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"oscillators": 40, "k_count": 4} if preset == "classic" else {"size": 17, "kernel_size": 5}
+    out = tmp_path / f"a.{ending}"
+    out.write_bytes(b"old")  # is replaced
+    assert run(Options(preset=preset, out=out, steps=12, frames=6, **sizes)) == 0
+    assert sorted(os.listdir(tmp_path)) == sorted([out.name, "a.png"])
+    if ending == "gif":
+        with Image.open(out) as gif:
+            assert gif.n_frames == 7
+            frames = np.stack([_frame(gif, i) for i in range(7)])
+    else:
+        frames = decoded(out)
+        assert len(frames) == 7
+    assert min(frames.shape[1:3]) >= 300
+    assert (frames[0] != frames[-1]).mean() > 0.01
+    with Image.open(tmp_path / "a.png") as figure:
+        figure.load()
+        assert figure.size[0] > 900
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 1
+    assert "the energy fell from" in printed.out
+    assert "12 steps" in printed.out
+
+
+def _frame(gif: Image.Image, index: int) -> np.ndarray:
+    gif.seek(index)
+    return np.asarray(gif.convert("RGB"))
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(Options(preset="waves", out=tmp_path / "w.gif", steps=5, size=16, json=True, seed=2))
+    record = json.loads(capsys.readouterr().out)
+    expected = sim.simulate("waves", steps=5, size=16, seed=2)
+    assert record["energy_last"] == pytest.approx(expected.energies[-1])
+    assert record["conditions_failed"] == [theory.SYMMETRIC]
+    assert record["animation"].endswith("w.gif")
+
+
+def test_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "a.gif"
+    out.write_bytes(b"old")
+    result = sim.simulate("fish", **SMALL)
+
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_animation(result, out, stops)
+    assert out.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.gif"]
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: sys.executable)  # fails on the options
+    with pytest.raises(AkornError, match="ffmpeg could not write"):
+        write_animation(result, tmp_path / "a.mp4")
+    assert os.listdir(tmp_path) == ["a.gif"]
+
+
+def test_help_names_every_preset_and_needs_no_torch() -> None:
+    code = (
+        "import sys, akorn.cli.simulate as s\n"
+        "assert not {'torch', 'matplotlib', 'PIL'} & set(sys.modules)\n"
+        "print(s.__doc__)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+    names = {field.name for field in fields(Options)}
+    for settings in sim.PRESETS.values():
+        assert {field.name for field in fields(settings)} - {"kernel"} <= names  # every option has its flag
