@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from engine_toy import CONFIG, SAMPLES, ToyTask
 from torch import nn
 
 from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, checkpoint, read_records, scalars, train
+from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.errors import AkornError
 
@@ -127,6 +129,13 @@ def test_another_run_is_not_written_over(tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="holds a run already"):
         train(ToyTask(), replace(CONFIG, steps=5), tmp_path)
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    train(ToyTask(), replace(PLAIN, steps=5), tmp_path)
+    with only_run(tmp_path), pytest.raises(AkornError, match=rf"another run \(process {os.getpid()}\) writes into it"):
+        train(ToyTask(), replace(PLAIN, steps=6), tmp_path, resume=True)
+    assert train(ToyTask(), replace(PLAIN, steps=6), tmp_path, resume=True).steps == 6  # the lock is free again
 
 
 def test_a_run_cannot_become_shorter_than_it_is(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ that all of them see.
 import math
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from akorn.engine import checkpoint, devices, ledger, randomness, scalars, schedule
 from akorn.engine.config import TrainConfig, check
+from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
@@ -64,7 +66,7 @@ def train(
     """
     check(config)
     accelerator = devices.start(config)
-    with devices.numerics(config, search=True):
+    with devices.numerics(config, search=True), ExitStack() as held:
         started = time.monotonic()
         randomness.seed_everything(config.seed, "data")
         data = task.build_data(accelerator.device)
@@ -80,7 +82,7 @@ def train(
         )
         total = config.steps or config.epochs * order.steps_per_epoch
         state = TrainState(task, config, accelerator)
-        _open_folder(out, resume, accelerator)
+        _open_folder(out, resume, accelerator, held)
         folder = out / checkpoint.FOLDER
         last = checkpoint.newest(folder)
         if last:
@@ -195,14 +197,15 @@ def _due(step: int, every: int, total: int) -> bool:
     return step == total or (every > 0 and step % every == 0)
 
 
-def _open_folder(out: Path, resume: bool, accelerator: Any) -> None:
-    """Make the run's folder, or refuse to write over another run."""
+def _open_folder(out: Path, resume: bool, accelerator: Any, held: ExitStack) -> None:
+    """Make the run's folder and hold its lock, or refuse to write over another run."""
     if not resume and ((out / scalars.FILE).exists() or checkpoint.newest(out / checkpoint.FOLDER)):
         raise AkornError(f"{out}: holds a run already; go on with it by --resume or choose another folder")
     accelerator.wait_for_everyone()  # nobody makes the folder before everyone has looked
     if accelerator.is_main_process:
         try:
             (out / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
+            held.enter_context(only_run(out))
             checkpoint.sweep(out / checkpoint.FOLDER)
         except OSError as error:
             raise AkornError(f"{out}: the run's folder cannot be made ({error})") from error
