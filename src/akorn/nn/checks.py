@@ -38,3 +38,17 @@ def whole_steps(steps: object) -> int:
     if count < 1:
         raise ValueError(f"steps must be at least 1, got {count}")
     return count
+
+
+def check_finite(**arrays: object) -> None:
+    """ValueError that names the first of these arrays with NaN or infinite values, of those that can be looked at.
+
+    Their sum tells: one pass an array and one wait for the device. Values are counted only where it is not finite.
+    """
+    seen = {name: a.detach() for name, a in arrays.items() if isinstance(a, Tensor) and can_be_looked_at(a)}
+    sums = [array.sum(dtype=torch.promote_types(array.dtype, torch.float32)) for array in seen.values()]
+    if not sums or sum(sums[1:], sums[0]).isfinite():
+        return
+    for name, array in seen.items():
+        if count := int((~array.isfinite()).sum()):  # none where the sum of large values has overflowed
+            raise ValueError(f"{name} of shape {list(array.shape)} has {count} NaN or infinite values")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from akorn import kernels
 from akorn import oscillators as osc
 from akorn.nn.attention import AttentionCoupling
-from akorn.nn.checks import can_be_looked_at, check_part, whole_steps
+from akorn.nn.checks import check_finite, check_part, whole_steps
 from akorn.nn.norm import GroupNorm, per_channel
 from akorn.nn.recompute import Chain, Reversal, recomputed
 from akorn.nn.rules import Kuramoto, UpdateRule
@@ -278,10 +278,7 @@ class KuramotoLayer(nn.Module):
                 f"c must have the shape of x, {list(x.shape)}, or one for each of the {steps} steps,"
                 f" {[steps, *x.shape]}; got {list(c.shape)}"
             )
-        for name, values in (("x", x), ("c", c)):
-            if isinstance(values, Tensor) and can_be_looked_at(values) and not values.isfinite().all():
-                count = int((~values.isfinite()).sum())
-                raise ValueError(f"{name} of shape {list(values.shape)} has {count} NaN or infinite values")
+        check_finite(x=x, c=c)
         return steps
 
     def extra_repr(self) -> str:

@@ -1,0 +1,25 @@
+"""What a layer asks of the arrays it is given."""
+
+import pytest
+import torch
+
+from akorn.nn.checks import check_finite
+
+FULL = torch.full((3, 4), 1.0)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_single_value_is_found(value: float, dtype: torch.dtype) -> None:
+    bad = FULL.to(dtype).index_fill(1, torch.tensor([2]), value)
+    with pytest.raises(ValueError, match=r"c of shape \[3, 4\] has 3 NaN or infinite values"):
+        check_finite(x=FULL, c=bad)
+    both = torch.tensor([torch.inf, -torch.inf], dtype=dtype)  # whose sum is NaN
+    with pytest.raises(ValueError, match=r"x of shape \[2\] has 2 NaN"):
+        check_finite(x=both, c=bad)
+
+
+def test_large_values_and_what_is_no_array_pass() -> None:
+    check_finite(x=torch.full((4,), 3e38), c=torch.full((4,), 6e4, dtype=torch.float16))  # their sums overflow
+    check_finite(x=FULL.to("meta"), c=lambda step: FULL)
+    check_finite()
