@@ -7,6 +7,7 @@ import copy
 
 import pytest
 import torch
+from update_cases import with_gradients
 
 from akorn import kernels
 from akorn import nn as akn
@@ -67,13 +68,7 @@ def run(layer, x, c, *, autocast=None, energy=osc.energy, steps=4, start_learns=
     x, c = x.clone().requires_grad_(start_learns), c.clone().requires_grad_()
     with torch.autocast(x.device.type, autocast or BF16, enabled=autocast is not None):
         found = layer.evolve(x, c, steps, energy=energy, trajectory=trajectory)
-    weights = torch.linspace(0, 1, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape)
-    loss = (found.x * weights).sum()
-    if energy is not None:
-        loss = loss + found.energies.square().mean() / 10
-    loss.backward()
-    grads = [x.grad, c.grad, *(p.grad for p in layer.parameters())]
-    results = [found.x, found.energies, *grads, found.trajectory]
+    results = [*with_gradients(found, x, c, layer), found.trajectory]
     return [result for result in results if result is not None]
 
 

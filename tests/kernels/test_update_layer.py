@@ -6,7 +6,7 @@ import logging
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
-from update_cases import BF16, F16, F32, F64, replayed
+from update_cases import BF16, F16, F32, F64, replayed, with_gradients
 from update_cases import close as close_within
 
 from akorn import kernels
@@ -62,13 +62,7 @@ def run(layer, x, c, energy=osc.energy, steps=3, through=None):
         found = checkpoint(lambda x, c: layer.evolve(x, c, steps, energy=energy), x, c, use_reentrant=False)
     else:
         found = layer.evolve(x, c, steps, energy=energy)
-    weights = torch.linspace(0, 1, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape)
-    loss = (found.x * weights).sum()
-    if energy is not None:
-        loss = loss + found.energies.square().mean() / 10
-    loss.backward()
-    grads = [x.grad, c.grad, *(p.grad for p in layer.parameters())]
-    return [found.x, *([found.energies] if energy is not None else []), *grads]
+    return with_gradients(found, x, c, layer)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from update_cases import replayed
+from update_cases import replayed, with_gradients
 
 from akorn import kernels
 from akorn import nn as akn
@@ -73,13 +73,7 @@ def run(layer, x, c, *, energy=osc.energy, steps=3, autocast=False, compiled=Fal
     x, c = x.clone().requires_grad_(), c.clone().requires_grad_()
     with torch.autocast(x.device.type, F16, enabled=autocast):
         found = layer.evolve(x, c, steps, energy=energy)
-    weights = torch.linspace(0, 1, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape)
-    loss = (found.x * weights).sum()
-    if energy is not None:
-        loss = loss + found.energies.square().mean() / 10
-    loss.backward()
-    grads = [x.grad, c.grad, *(p.grad for p in layer.parameters())]
-    return [found.x, *([found.energies] if energy is not None else []), *grads]
+    return with_gradients(found, x, c, layer)
 
 
 def close(found, expected, tolerance=1e-9):

@@ -24,6 +24,17 @@ def states(generator, shape, n, device, dtypes, layouts="ppp"):
     return arrays
 
 
+def with_gradients(found, x, c, layer):
+    """The last state of an evolution, its energies if any, and the gradients of x, c and all parameters."""
+    weights = torch.linspace(0, 1, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape)
+    loss = (found.x * weights).sum()
+    if found.energies is not None:
+        loss = loss + found.energies.square().mean() / 10
+    loss.backward()
+    grads = [x.grad, c.grad, *(p.grad for p in layer.parameters())]
+    return [found.x, *([found.energies] if found.energies is not None else []), *grads]
+
+
 def close(found, expected, tolerance):
     """Equal shapes, no NaN, and values within the tolerance of the largest one."""
     for result, wanted in zip(found, expected, strict=True):

@@ -138,5 +138,8 @@ def test_bad_puzzles_say_what_is_wrong_and_where(solver: Solver) -> None:
         solver.solve("55" + "0" * 79)
     with pytest.raises(AkornError, match="puzzle 1: a board has shape"):
         solver.solve(np.zeros((2, 80), dtype=np.uint8))
+    for nothing in (None, 5, [None]):
+        with pytest.raises(AkornError, match="a board has shape"):
+            solver.solve(nothing)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="steps"):
         solver.solve(EASY, steps=0)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
-from akorn.cli.common import CommonOptions, check_folder, pick_device, print_json, say
+from akorn.cli.common import CommonOptions, pick_device, print_json, say
 from akorn.errors import AkornError
+from akorn.files import check_writable
 
 if TYPE_CHECKING:
     import torch
@@ -155,7 +156,7 @@ def _check(options: Options) -> None:
     if options.device.startswith("mps") and options.dtype == "float64":
         raise AkornError("the device 'mps' cannot be used: it has no float64")
     if options.record is not None:
-        check_folder(options.record / "record.json")
+        check_writable(options.record / "record.json")
 
 
 def _record(options: Options, rows: list[Row], ceilings: Ceilings, device: str, seconds: float) -> Path:

@@ -10,10 +10,9 @@ from typing import Any
 
 from akorn.devices import pick_device
 from akorn.errors import AkornError
-from akorn.files import check_writable as check_folder
-from akorn.files import make_folder
+from akorn.files import check_writable, make_folder
 
-__all__ = ["LEDGER", "CommonOptions", "check_folder", "check_ledger", "check_seed", "pick_device", "print_json", "say"]
+__all__ = ["LEDGER", "CommonOptions", "check_ledger", "check_seed", "pick_device", "print_json", "say"]
 
 LEDGER = Path("results")
 """Where runs and evaluations leave their records unless told otherwise, and where `akorn results` reads them."""
@@ -48,7 +47,7 @@ def check_ledger(folder: Path | None) -> Path | None:
             make_folder(folder)
         return folder
     try:
-        check_folder(folder / "record" if folder.exists() else folder)
+        check_writable(folder / "record" if folder.exists() else folder)
     except AkornError as error:
         say(f"no record will be written: {error}")
         return None

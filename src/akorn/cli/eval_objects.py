@@ -72,7 +72,7 @@ def run(options: Options) -> int:
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
     from akorn.objects.data import load
-    from akorn.objects.data.files import FileSet
+    from akorn.objects.data.files import looked_at
     from akorn.objects.evaluate import evaluate_counts, progress_bar
     from akorn.objects.segmenter import Segmenter, SegmentSettings
 
@@ -81,9 +81,7 @@ def run(options: Options) -> int:
     source = _source(options)
     with progress_bar("reading pictures", is_main()) as report:
         data = load(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
-    if isinstance(data, FileSet):
-        data.look()
-    first = data.load([0])
+    first = looked_at(data).load([0])
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
     _check_patches(model.config, *first.images.shape[2:])

@@ -21,7 +21,7 @@ from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import check, to_settings
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
-from akorn.objects.data.files import FileSet
+from akorn.objects.data.files import FileSet, looked_at
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
@@ -179,13 +179,6 @@ class ObjectsTask(Task):
             reason = str(error)
         logging.getLogger(__name__).warning("nothing is scored while training: %s", reason)
         return None
-
-
-def looked_at(pictures: PictureSet) -> PictureSet:
-    """The same; where they lie in files, what is wrong with these shows, and one line says what will be resized."""
-    if isinstance(pictures, FileSet):
-        pictures.look()
-    return pictures
 
 
 def make_task(recipe: ObjectsRecipe) -> ObjectsTask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -121,9 +121,8 @@ class Solver:
         and whose energy changes by less, relative, from one block of 8 steps to the next stop before `steps` steps.
         The same puzzle gets the same starts wherever it stands.
         """
-        if puzzles is None or isinstance(puzzles, int | float):
-            raise AkornError(f"puzzles are text, arrays of 81 digits, or several of them; got {puzzles!r}")
-        single = isinstance(puzzles, str) or (isinstance(puzzles, np.ndarray) and _is_one(puzzles))
+        single = isinstance(puzzles, str) or not isinstance(puzzles, Iterable)
+        single = single or (isinstance(puzzles, np.ndarray) and _is_one(puzzles))
         boards = [_parse(puzzles)] if single else [_parse(p, i) for i, p in enumerate(puzzles, 1)]
         if not boards:
             return []
@@ -184,8 +183,6 @@ def _is_one(array: NDArray[np.uint8]) -> bool:
 
 def _parse(puzzle: object, number: int | None = None) -> Board:
     """A board of text or digits whose givens do not contradict each other."""
-    if puzzle is None or isinstance(puzzle, int | float):
-        raise AkornError(f"a puzzle is 81 characters or digits, got {puzzle!r}")
     try:
         return parse_board(puzzle if isinstance(puzzle, str) else format_board(as_board(puzzle)))  # type: ignore[arg-type]
     except ValueError as error:

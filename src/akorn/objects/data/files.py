@@ -17,7 +17,7 @@ from PIL import UnidentifiedImageError
 from akorn import pictures
 from akorn.errors import AkornError
 from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box, told
-from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, as_labels, stack
+from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, PictureSet, as_labels, stack
 from akorn.objects.data.sets import SETS
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
@@ -145,6 +145,13 @@ class FileSet:
             name = path.relative_to(self.root) if path.is_relative_to(self.root) else path
             digest.update(f"\n{name.as_posix()} {path.stat().st_size}".encode())
         return digest.hexdigest()
+
+
+def looked_at(data: PictureSet) -> PictureSet:
+    """The same; where it lies in files, what is wrong with these shows, and one line says what will be resized."""
+    if isinstance(data, FileSet):
+        data.look()
+    return data
 
 
 def find_pictures(folder: Path, limit: int | None = None, but: Collection[str] = ()) -> list[Path]:
