@@ -41,7 +41,7 @@ def choose(monkeypatch):
 
     def force(way):
         taken = []
-        monkeypatch.setattr(convolution, "best", lambda key, ways, launch: taken.append(way) or way)
+        monkeypatch.setattr(convolution, "best", lambda key, ways, launch, ahead: taken.append(way) or way)
         return taken
 
     return force

@@ -105,7 +105,7 @@ def test_conv2d_anywhere(device, monkeypatch, case, way):
 
     size, dtype = case
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # its transforms in float32 are no better than 3e-4
-    monkeypatch.setattr(convolution, "best", lambda key, ways, launch: way)
+    monkeypatch.setattr(convolution, "best", lambda key, ways, launch, ahead: way)
     results, arrays = test_convolution_kernel.results, test_convolution_kernel.draw(size, device, dtype)
     found = results(arrays, size[-1], convolution.conv2d)
     wide = [a.detach().double().requires_grad_() for a in arrays]

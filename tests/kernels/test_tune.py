@@ -49,6 +49,52 @@ def test_the_first_where_nothing_can_be_timed(monkeypatch):
     assert "unseen" not in tune.chosen()
 
 
+class Kernel:
+    """Stands in for one of Triton's: notes what is compiled and what runs."""
+
+    def __init__(self):
+        self.calls = []
+
+    def warmup(self, choice, grid):
+        self.calls.append(("compile", choice, grid))
+
+    def __getitem__(self, grid):
+        return lambda choice: self.calls.append(("run", choice, grid)) or choice
+
+
+def test_all_are_compiled_before_the_first_is_timed(timing):
+    """And so are the choices within a choice, which are timed later."""
+    pytest.importorskip("triton", reason="Triton compiles the kernels")
+    outer, inner = Kernel(), Kernel()
+
+    def launch(choice):
+        tune.call(inner, (5,))(tune.best("inner", [2, 1], lambda choice: tune.call(inner, (5,))(choice)))
+        return tune.call(outer, (7,))(choice)
+
+    assert tune.best("outer", [4, 3, 4], launch) == 3
+    assert tune.chosen() == {"inner": 1, "outer": 3}
+    assert outer.calls == [("compile", 4, (7,)), ("compile", 3, (7,)), ("run", 4, (7,)), ("run", 3, (7,))]
+    kinds = [kind for kind, *_ in inner.calls]
+    assert kinds == sorted(kinds)
+    assert {choice for kind, choice, _ in inner.calls if kind == "compile"} == {1, 2}
+    tune.call(outer, (9,))(1)
+    assert outer.calls[-1] == ("run", 1, (9,))
+
+
+def test_what_has_no_room_is_still_timed(timing):
+    """It may have room then; and what was compiled stays compiled."""
+    pytest.importorskip("triton", reason="Triton compiles the kernels")
+    kernel = Kernel()
+
+    def launch(choice):
+        if choice == 2 and not any(kind == "run" for kind, *_ in kernel.calls):
+            raise torch.cuda.OutOfMemoryError
+        return tune.call(kernel, (1,))(choice)
+
+    assert tune.best("key", [3, 2, 1], launch) == 1
+    assert [kind for kind, *_ in kernel.calls] == ["compile", "compile", "run", "run", "run"]
+
+
 @pytest.fixture
 def later(timing, monkeypatch, tmp_path):
     """A function that begins anew, as another process on the same machine would."""

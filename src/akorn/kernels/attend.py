@@ -21,7 +21,7 @@ from akorn.kernels.attend_backward import attend_backward
 from akorn.kernels.attend_kernel import attend_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
 from akorn.kernels.keep import kept
-from akorn.kernels.tune import Config, best
+from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn import pack
 from akorn.kernels.turn_passes import turned
 
@@ -104,7 +104,7 @@ def forward(
         # A program turns its queries itself: they are read once, by this one.
         source = turned(qkv, packed, heads, first=1) if packed is not None and not turn else qkv
         block_q, block_k = (min(size, padded(tokens)) for size in (config.block, config.columns))
-        attend_kernel[(batch * heads * triton.cdiv(tokens, block_q),)](
+        call(attend_kernel, (batch * heads * triton.cdiv(tokens, block_q),))(
             qkv, source, qkv if sets == 2 else source, packed if packed is not None else qkv, out, lse, source,
             unturned if unturned is not None else out, math.log2(math.e) / math.sqrt(head_dim),
             BLOCK_Q=block_q, BLOCK_K=block_k, REST=rest(tokens, block_k), TURN=turn, **sizes, **config.options,

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from akorn.kernels.attend_backward_kernels import attend_keys_kernel, attend_queries_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
-from akorn.kernels.tune import Config, best
+from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn_passes import TurnBack, turned
 
 # One program for all keys: the queries a turn, and `depth` = 1. Turns of 32 waste least on padding (81 → 96); the
@@ -131,7 +131,7 @@ def gradients(
 
             def launch_queries(config: Config) -> None:
                 own, turns = _sides(config, tokens)
-                attend_queries_kernel[(batch * heads * triton.cdiv(tokens, own),)](
+                call(attend_queries_kernel, (batch * heads * triton.cdiv(tokens, own),))(
                     source, qkv if sets == 2 else source, out_grad, out, lse, matrices, slope, sums, *results,
                     BLOCK_Q=own, BLOCK_K=turns, REST=rest(tokens, turns), UNTURNED=again, **sizes, **config.options,
                 )  # fmt: skip
@@ -140,7 +140,7 @@ def gradients(
             launch_queries(given if given is not None else best(("attend queries", *key), cuts, launch_queries))
         own, turns = _sides(config, tokens)
         last = rest(tokens, turns)
-        attend_keys_kernel[(batch * heads * triton.cdiv(tokens, own),)](
+        call(attend_keys_kernel, (batch * heads * triton.cdiv(tokens, own),))(
             source, qkv if sets == 2 else source, slope, totals, matrices, *results,
             BLOCK_Q=turns, BLOCK_K=own, REST=last if last < turns else 0, WHOLE=whole, TURN=whole and kept is None,
             UNTURNED=whole and again, **sizes, **config.options,

@@ -15,7 +15,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
 from akorn.kernels.attention_kernel import attention_kernel, multiply, swap_pairs
-from akorn.kernels.tune import Config, best, interpreted, precision
+from akorn.kernels.tune import Config, best, call, interpreted, precision
 
 __all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices", "supports", "swap_pairs"]
 
@@ -98,7 +98,7 @@ def attention_into(out: Tensor, qkv: Tensor, matrices: Tensor | None, heads: int
     first, second = key_tiles(tokens)
 
     def launch(config: Config) -> None:
-        attention_kernel[(batch * heads // config.group,)](
+        call(attention_kernel, (batch * heads // config.group,))(
             qkv,
             matrices if matrices is not None else qkv,
             out,

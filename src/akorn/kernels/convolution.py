@@ -146,7 +146,7 @@ def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
     def launch(way: str) -> None:
         WAYS[way](grad, weight)
 
-    return WAYS[best(key, tuple(WAYS), launch)](grad, weight).contiguous(memory_format=LAST)
+    return WAYS[best(key, tuple(WAYS), launch, ahead=False)](grad, weight).contiguous(memory_format=LAST)
 
 
 @input_gradient.register_fake

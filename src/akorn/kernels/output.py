@@ -16,7 +16,7 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,im
 )
 
 from akorn.kernels.attention import multiply
-from akorn.kernels.tune import Config, best, precision
+from akorn.kernels.tune import Config, best, call, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 
 # Rows, columns and depth of a tile of o·W^Oᵀ. The product is short (512 channels are 8 turns), so two or three tiles
@@ -177,7 +177,7 @@ def output_update_into(
     def tiles(array: Tensor, high: int, wide: int) -> TensorDescriptor:
         return TensorDescriptor.from_tensor(array.view(-1, channels), [high, wide])
 
-    _output_update_kernel[(triton.cdiv(rows, config.block) * (channels // config.columns),)](
+    call(_output_update_kernel, (triton.cdiv(rows, config.block) * (channels // config.columns),))(
         tiles(o, config.block, config.depth),
         tiles(weight, config.columns, config.depth),
         tiles(x, config.block, width),

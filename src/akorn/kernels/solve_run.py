@@ -93,7 +93,7 @@ class Run:
                 x = self.x[lane]
                 self._tail(lane, x.new_empty(len(x), self._part_count(), dtype=torch.float32) if energy else None)
 
-            config = config if best(key, (True, False), launch) else None
+            config = config if best(key, (True, False), launch, ahead=False) else None
         self.config = config
         if config is not None:
             self.jx = None

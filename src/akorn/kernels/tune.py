@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
@@ -38,17 +42,22 @@ class Config:
 Choice = TypeVar("Choice", bound=Hashable)
 
 _CHOSEN: dict[Hashable, Any] = {}
+_COMPILING = ContextVar("compiling", default=False)  # whether launches only compile
 _LAUNCHES = 8  # a timing; the kernels take tens of microseconds
 _GAIN = 0.98  # of the time: less of a gain is noise, and choices should be the same from run to run
 
 
 def best(
-    key: Hashable, choices: Sequence[Choice], launch: Callable[[Choice], None], result: Tensor | None = None
+    key: Hashable,
+    choices: Sequence[Choice],
+    launch: Callable[[Choice], None],
+    result: Tensor | None = None,
+    ahead: bool = True,
 ) -> Choice:
     """The fastest choice for `key`, timed at the first call; the first one where there is nothing to time.
 
     `result` is the array that `launch` writes: a choice whose result is not that of the first one, rounding aside, is
-    left out.
+    left out. `ahead`: compile all choices before the first is timed; `launch` starts its kernels by `call` then.
     """
     expected: Tensor | None = None
 
@@ -64,21 +73,59 @@ def best(
             return float("inf")
         return taken
 
-    return fastest(key, choices, time)
+    return fastest(key, choices, time, partial(_compile, launch) if ahead else None)
 
 
-def fastest(key: Hashable, choices: Sequence[Choice], time: Callable[[Choice], float]) -> Choice:
+def call(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
+    """kernel[grid]; while `best` compiles what it will time, only its compilation."""
+    return partial(kernel.warmup, grid=grid) if _COMPILING.get() else cast(Callable[..., Any], kernel[grid])
+
+
+def _compile(launch: Callable[[Choice], None], choices: Sequence[Choice]) -> None:
+    """Compile all choices side by side: one after the other they would be most of a first call.
+
+    Choices within choices are compiled along with them, so that no core waits.
+    """
+    import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    if _COMPILING.get():
+        for choice in choices:
+            launch(choice)
+        return
+    compiling = _COMPILING.set(True)
+    try:
+        # What cannot be compiled says so again when it is timed.
+        with ThreadPoolExecutor(os.cpu_count()) as pool, triton.AsyncCompileMode(pool, ignore_errors=True):
+            for choice in choices:
+                with contextlib.suppress(torch.cuda.OutOfMemoryError):
+                    launch(choice)
+    finally:
+        _COMPILING.reset(compiling)
+
+
+def fastest(
+    key: Hashable,
+    choices: Sequence[Choice],
+    time: Callable[[Choice], float],
+    prepare: Callable[[Sequence[Choice]], None] | None = None,
+) -> Choice:
     """The choice that `time` gives the least for, remembered under `key`; the earlier of two about equally fast.
 
-    Remembered on the disk too, so that later processes choose alike (`akorn.kernels.choices`).
+    Remembered on the disk too, so that later processes choose alike (`akorn.kernels.choices`). `prepare` is called with
+    all choices before they are timed.
     """
     if key not in _CHOSEN:
         if not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
             return choices[0]
         chosen = recall(key, choices)
         if chosen is None:
+            several = tuple(dict.fromkeys(choices))
+            if prepare is not None:
+                prepare(several)
+            if _COMPILING.get():
+                return choices[0]
             chosen, shortest = choices[0], float("inf")
-            for choice in dict.fromkeys(choices):
+            for choice in several:
                 taken = time(choice)
                 if taken < _GAIN * shortest:
                     chosen, shortest = choice, taken

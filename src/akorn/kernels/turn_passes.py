@@ -17,7 +17,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.attention import swap_pairs
-from akorn.kernels.tune import Config, best
+from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn import apply, apply_back
 
 # The values of a tile in each sample, the samples of a turn of the loop (`depth`), and those of a program (`group`).
@@ -216,7 +216,7 @@ def turned(qkv: Tensor, packed: Tensor, heads: int, first: int = 0, cut: Config 
 
     def launch(cut: Config) -> None:
         grid, sizes = _pass(qkv, heads, parts, cut)
-        _turn_kernel[grid](qkv, packed, out, qkv.shape[0], FIRST=first, **sizes, **cut.options)
+        call(_turn_kernel, grid)(qkv, packed, out, qkv.shape[0], FIRST=first, **sizes, **cut.options)
 
     launch(cut if cut is not None else best(_key("turn", qkv, heads, parts), CUTS, launch))
     return out
@@ -263,7 +263,7 @@ class TurnBack:
         tiles = grid[1] * triton.cdiv(tokens, sizes["BLOCK_T"])
         sums = qkv.new_empty((grid[1] if self.learn else 0, self.parts, 2, tokens, channels), dtype=torch.float32)
         columns = qkv.new_empty((tiles if direct else 0, 3 * channels), dtype=torch.float32)
-        _collect_kernel[grid](
+        call(_collect_kernel, grid)(
             *self.arrays, sums, columns, qkv.shape[0], **sizes, LEARN=self.learn, BIAS=direct, **cut.options
         )
         return sums, columns
