@@ -99,3 +99,16 @@ def test_layers_take_it(device, monkeypatch):
     with pytest.raises(ValueError, match="cannot be grouped"):
         to_sphere(c, 3)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("start", [akn.FromStimulus(4), akn.RandomStart(4), akn.LearnedStart(4, 8)])
+def test_starts_take_it(device, monkeypatch, start):
+    c, start = draw((2, 8, 3, 5), device, F64, "l"), start.to(device, F64)
+
+    def first():
+        return start(c, torch.Generator(device).manual_seed(0))
+
+    expected = first()
+    monkeypatch.setattr(kernels, "_interpreted", True)
+    monkeypatch.setattr(osc, "normalize", lambda *_: pytest.fail("the plain form"))
+    torch.testing.assert_close(first(), expected)

@@ -229,14 +229,16 @@ def test_wide_groups_take_the_plain_form(device, calls):
     assert not calls
 
 
-def test_autocast_gives_the_type_of_the_plain_form(device, calls, monkeypatch):
-    readout, x = akn.Readout(8).to(device), torch.randn(2, 3, 8, device=device)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_autocast_gives_the_type_of_the_plain_form(device, calls, monkeypatch, narrow):
+    readout, x = akn.Readout(8, narrow=narrow).to(device), torch.randn(2, 3, 8, device=device)
     with torch.autocast(device.type, BF16):
         found = run(readout, x)
         assert calls == [BF16]
         monkeypatch.setattr(kernels, "_enabled", False)
         expected = run(readout, x)
     assert [f.dtype for f in found] == [e.dtype for e in expected]
+    assert found[0].dtype == (BF16 if narrow else F32)
     close(found, [e.double() for e in expected], BF16)
 
 

@@ -270,3 +270,17 @@ def test_foreign_settings_and_pictures_are_refused() -> None:
     for wrong in (torch.zeros(2, 1, 32, 32), torch.zeros(3, 32, 32), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)):
         with pytest.raises(ValueError, match="pictures are"):
             model(wrong)
+
+
+@pytest.mark.parametrize("config", [TINY, replace(TINY, readout="linear")])
+def test_g_works_in_the_type_of_autocast(config: AkornConfig) -> None:
+    """As residual networks do; without autocast it is float32."""
+    net, seen = build(config), []
+    for module in net.modules():
+        if isinstance(module, akn.Readout):
+            module.g.register_forward_hook(lambda _module, inputs, out: seen.append((inputs[0].dtype, out.dtype)))
+    pictures = torch.rand(2, 3, 32, 32)
+    with torch.autocast("cpu", torch.bfloat16):
+        net(pictures)
+    net(pictures)
+    assert seen == [(torch.bfloat16, torch.bfloat16)] * 3 + [(torch.float32, torch.float32)] * 3

@@ -125,7 +125,8 @@ class Pictures(nn.Module):
 
     def forward(self, pictures: Tensor, x: Tensor, steps: int) -> Tensor:
         """[B, 3, H, W] and the oscillators' start [B, C, H, W] → [B, 10]."""
-        _, c = self.stack(x, self.stem(pictures), steps)
+        c = self.stem(pictures)
+        _, c = self.stack(x.to(c.dtype), c, steps)  # the recipes draw it in the type of C
         out: Tensor = self.head(c.mean((2, 3)))
         return out
 
@@ -234,4 +235,4 @@ def _convolutional(channels: int, kernel: int, n: int) -> akn.KuramotoBlock:
         stimulus=akn.GroupNorm(channels // n, channels), bias=True,
     )  # fmt: skip
     g = nn.Sequential(_Residual(channels), *_norm_relu_conv(channels))
-    return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=2, g=g, kernel_size=3))
+    return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=2, g=g, kernel_size=3, narrow=True))

@@ -25,6 +25,8 @@ class Readout(nn.Module):
         n_out: N′, the size of z_k; by default 4.
         g: any module applied to m; None for the identity.
         kernel_size: 1, or the odd size of a convolution for U (pictures only).
+        narrow: under autocast m is in autocast's type instead of float32, and so then is all that g makes of it: half
+            the bytes, as in the residual networks that are trained under autocast.
 
     """
 
@@ -36,6 +38,7 @@ class Readout(nn.Module):
         n_out: int = 4,
         g: nn.Module | None = None,
         kernel_size: int = 1,
+        narrow: bool = False,
     ) -> None:
         super().__init__()
         if n_out < 1:
@@ -46,6 +49,7 @@ class Readout(nn.Module):
         self.out_channels = channels if out_channels is None else out_channels
         self.n_out = n_out
         self.kernel_size = kernel_size
+        self.narrow = narrow
         fan_in = channels * kernel_size**2
         rows = self.out_channels * n_out
         bound = 1 / math.sqrt(fan_in)
@@ -65,11 +69,21 @@ class Readout(nn.Module):
 
             if readout.why_not(x, self.inner_bias, self.bias, self.n_out) is None:
                 z = self._map(x)
-                dtype = torch.promote_types(autocast_dtype(z), self.bias.dtype)
+                dtype = self._dtype(torch.promote_types(autocast_dtype(z), self.bias.dtype), z)
                 return readout.group_lengths(z, self.inner_bias, self.bias, self.n_out, dtype)
         z, dim = self._map(x, self.inner_bias), osc.channel_axis(x)
-        m = torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim)
-        return m + per_channel(self.bias, m)
+        return self._biased(torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim))
+
+    def _biased(self, m: Tensor) -> Tensor:
+        """m + b."""
+        m = m + per_channel(self.bias, m)
+        return m.to(self._dtype(m.dtype, m))
+
+    def _dtype(self, dtype: torch.dtype, like: Tensor) -> torch.dtype:
+        """The type of m, from the one that torch would give it."""
+        kind = like.device.type
+        narrowed = self.narrow and dtype != torch.float64 and torch.is_autocast_enabled(kind)
+        return torch.get_autocast_dtype(kind) if narrowed else dtype
 
     def _map(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Ux, with a if it is given as the bias: K·N′ channels."""
@@ -95,10 +109,10 @@ class LinearReadout(Readout):
         *,
         g: nn.Module | None = None,
         kernel_size: int = 1,
+        narrow: bool = False,
     ) -> None:
-        super().__init__(channels, out_channels, n_out=1, g=g, kernel_size=kernel_size)
+        super().__init__(channels, out_channels, n_out=1, g=g, kernel_size=kernel_size, narrow=narrow)
 
     def measure(self, x: Tensor) -> Tensor:
         """z + b."""
-        z = self._map(x, self.inner_bias)
-        return z + per_channel(self.bias, z)
+        return self._biased(self._map(x, self.inner_bias))

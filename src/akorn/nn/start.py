@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from akorn import oscillators as osc
 from akorn.nn.norm import per_channel
+from akorn.nn.sphere import to_sphere
 
 
 class Start(nn.Module):
@@ -22,8 +23,7 @@ class Start(nn.Module):
 
     def forward(self, c: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The first state: Π of what `draw` gives."""
-        dim = osc.channel_axis(c)
-        return osc.ungroup(osc.normalize(osc.group(self.draw(c, generator), self.n, dim), dim), dim)
+        return to_sphere(self.draw(c, generator), self.n)
 
     def draw(self, c: Tensor, generator: torch.Generator | None) -> Tensor:
         """A state in the shape of c, not yet normalised: by default c itself."""

@@ -213,5 +213,5 @@ def _readout(config: AkornConfig, channels: int) -> nn.Module:
     else:
         g = _NormReluConv(channels)
     if config.readout == "linear":
-        return akn.LinearReadout(channels, g=g, kernel_size=3)
-    return akn.Readout(channels, n_out=config.n_out, g=g, kernel_size=3)
+        return akn.LinearReadout(channels, g=g, kernel_size=3, narrow=True)
+    return akn.Readout(channels, n_out=config.n_out, g=g, kernel_size=3, narrow=True)
