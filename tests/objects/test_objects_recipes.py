@@ -274,5 +274,25 @@ def test_every_recipe_has_its_row_and_rows_have_recipes() -> None:
 
 def test_the_papers_figures_stand_beside() -> None:
     last = {row.label: [cell.paper for cell in row.cells] for row in SHAPES_TABLE.rows}
-    assert last["AKOrN, attention, L = 3"] == ["71.3 ± 4.2", "46.9 ± 1.4"]
+    assert last["AKOrN, attention, L = 3"] == ["71.3 ± 4.2", "46.9 ± 1.4", "100"]
     assert all(dataclasses.is_dataclass(table) for table in TABLES)
+
+
+@pytest.mark.parametrize(
+    ("training", "epochs"),
+    [
+        ({"overrides": {"train.epochs": 50}, "weights": "last"}, "50.0 (1)"),
+        ({"steps": 7800, "weights": "last"}, "50.0 (1)"),
+        ({"steps": 15_600, "overrides": {"train.epochs": 200}, "weights": "last"}, "100.0 (1)"),  # killed half-way
+        ({"weights": "last"}, "100.0 (1)"),
+        (None, "–"),
+    ],
+)
+def test_shapes_tells_for_how_many_epochs(training: dict[str, Any] | None, epochs: str) -> None:
+    one = record("shapes_akorn_l3", data="shapes", clusters=5, pictures=1000, steps=4)
+    if training is not None:
+        one["extra"] = {"training": {"recipe": "shapes_akorn_l3", **training}}
+    (line,) = [
+        line for line in render([one], [SHAPES_TABLE]).splitlines() if line.startswith("| AKOrN, attention, L = 3")
+    ]
+    assert [part.strip() for part in line.split("|")][6:8] == [epochs, "100"]

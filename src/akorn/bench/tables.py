@@ -58,10 +58,9 @@ SPEED = Table(
         ),
     ),
     note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
-    " weights and optimiser, in these records that of the same step without a graph. Beside them the published"
-    " implementation as it ships, measured on the same kind of GPU. The first call compiles kernels and tries out how"
-    " to cut the work; both are kept on disk for the next run. Sudoku's, the vote's and that of keeping all states ran"
-    " where other work had filled these caches in part.",
+    " weights and optimiser while the graph is recorded and run. Beside them the published implementation as it ships,"
+    " measured on the same kind of GPU. The first call, with empty caches, compiles kernels and tries out how to cut"
+    " the work; both are kept on disk for the next run.",
     beside="published",
 )  # fmt: skip
 
