@@ -1,5 +1,8 @@
 """Picture files that users bring."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,3 +40,43 @@ def test_flattening() -> None:
     deep = Image.fromarray(np.array([[0, 65535]], dtype=np.uint16))
     assert np.asarray(flatten(deep)).tolist() == [[0, 255]]
     assert flatten(Image.new("L", (1, 1), 7)).mode == "RGB"
+
+
+@pytest.mark.filterwarnings("error")
+def test_pixels_that_are_no_number_or_endless() -> None:
+    values = np.array([[0.5, 0.25, np.nan], [np.inf, -np.inf, -1.0]], dtype=np.float32)
+    assert np.asarray(flatten(Image.fromarray(values))).tolist() == [[255, 128, 0], [255, 0, 0]]
+    nothing = np.full((1, 2), np.nan, dtype=np.float32)
+    assert np.asarray(flatten(Image.fromarray(nothing))).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "greys"), [([0, 100_000, 200_000], [0, 128, 255]), ([0, 13107, 26214], [0, 51, 102])]
+)
+def test_whole_numbers_of_32_bits(values: list[int], greys: list[int]) -> None:
+    deep = Image.fromarray(np.array([values], dtype=np.int32))
+    assert deep.mode == "I"
+    assert np.asarray(flatten(deep)).tolist() == [greys]
+
+
+def test_large_pictures_are_refused_in_one_line(tmp_path: Path) -> None:
+    """Above Pillow's limit it warns, above twice that it refuses; lowered here, so that small pictures are large."""
+    Image.new("L", (10, 8)).save(tmp_path / "large.png")
+    Image.new("L", (10, 20)).save(tmp_path / "huge.png")
+    code = """
+from PIL import Image
+from akorn import pictures
+Image.MAX_IMAGE_PIXELS = pictures.MOST_PIXELS = 60
+assert pictures.picture_size("large.png") == (8, 10)
+for name in ("large.png", "huge.png"):
+    try:
+        pictures.open_picture(name)
+    except pictures.AkornError as error:
+        print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, encoding="utf-8",
+                          env={**os.environ, "PYTHONIOENCODING": "utf-8"})  # fmt: skip
+    assert (told.returncode, told.stderr) == (0, "")
+    first, second = told.stdout.splitlines()
+    assert first == "large.png: 10 × 8 pixels, expected at most 60"
+    assert second.startswith("huge.png: cannot be read as a picture")

@@ -70,15 +70,35 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     """What `akorn train` left about a model's training in its folder, or in that of shipped weights.
 
     `weights_sha256` is of the weights that are there now: it tells two runs with the same settings and seed apart.
+    None where no file tells the recipe, AkornError where the file is damaged.
     """
     folder = _here(name_or_folder)
     file, config = folder / "training.json", folder / CONFIG
     if not file.is_file():
         return None
-    origin: dict[str, Any] = json.loads(file.read_text())
+    origin = _read_json(file)
+    if "recipe" not in origin:
+        return None
+    known: dict[str, Any] = {"seed": None, "overrides": {}, **origin}
+    for key, kind, expected in (("recipe", str, "a name"), ("seed", int, "a whole number"), ("overrides", dict, "{…}")):
+        if not isinstance(known[key], kind):
+            raise AkornError(f"{file}: damaged, {key} is {known[key]!r}, expected {expected}")
     if config.is_file():
-        origin["weights_sha256"] = json.loads(config.read_text()).get("sha256")
+        origin["weights_sha256"] = _read_json(config).get("sha256")
     return origin
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """The object that a file holds; AkornError where it holds none."""
+    try:
+        content = json.loads(file.read_bytes())
+    except OSError as error:
+        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
+    except (ValueError, RecursionError) as error:  # no text, no JSON, numbers or nesting beyond all bounds
+        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise AkornError(f"{file}: damaged, it holds a {type(content).__name__}, expected an object")
+    return content
 
 
 def _build(room: str, settings: dict[str, Any]) -> HubModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,10 @@ from akorn.errors import AkornError
 MOST_PIXELS = 2**26
 _ORIENTATION = 0x0112  # the EXIF tag
 _LYING = (5, 6, 7, 8)  # its values that swap height and width
+
+# Our own limit is the lower one, and is told in one line. For good, since threads read pictures and share the filters;
+# at their end, so that whoever asks for Pillow's warning still gets it.
+warnings.simplefilter("ignore", Image.DecompressionBombWarning, append=True)
 
 
 def open_picture(path: str | Path) -> Image.Image:
@@ -70,10 +75,16 @@ def _readable(path: str | Path) -> Iterator[None]:
 
 
 def flatten(picture: Image.Image) -> Image.Image:
-    """The picture in 8 bits, grey or RGB, without transparency: what is transparent lies on white."""
+    """The picture in 8 bits, grey or RGB, without transparency: what is transparent lies on white.
+
+    Deeper greys are whole numbers, white being 65535, or the largest where that is more; or fractions, white being the
+    largest that is finite. What is no number (NaN) is black.
+    """
     if picture.mode.startswith(("I", "F")):
-        values = np.asarray(picture, dtype=np.float64)
-        top = 65535.0 if picture.mode.startswith("I") else max(float(values.max(initial=0.0)), 1e-12)
+        values = np.array(picture, dtype=np.float64)
+        values[np.isnan(values)] = 0
+        least = 65535.0 if picture.mode.startswith("I") else 1e-12
+        top = float(values.max(initial=least, where=np.isfinite(values)))
         return Image.fromarray((255 * (values / top).clip(0, 1)).round().astype(np.uint8))
     if picture.has_transparency_data:
         below = Image.new("RGBA", picture.size, "white")

@@ -1,5 +1,7 @@
 """The commands together: help without torch, versions, and mistakes."""
 
+import io
+import os
 import subprocess
 import sys
 import time
@@ -144,3 +146,58 @@ def test_no_command_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
     told = capsys.readouterr()
     assert told.out == ""
     assert all(name in told.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_signs_that_a_stream_lacks(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n") for _ in range(2)]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+
+    def say_much(name: str, words: object) -> int:
+        print("a → b ☃")
+        print("☃", file=sys.stderr)
+        return 0
+
+    monkeypatch.setattr("akorn.cli._run", say_much)
+    with pytest.raises(SystemExit) as end:
+        main(["segment"])
+    assert end.value.code == 0
+    assert [stream.encoding for stream in streams] == [encoding, encoding]
+    for stream, told in zip(streams, (b"a ? b ?\n", b"?\n"), strict=True):
+        stream.flush()
+        assert stream.buffer.getvalue() == told
+
+
+@pytest.mark.parametrize("colours", [False, True])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("segment x.png --clusters q", "--clusters: expected a whole number, got q (akorn segment --help)"),
+        ("bench --nothing 3", "Unrecognized options: --nothing, 3 (akorn bench --help)"),
+        ("bench --grid 3 x", "--grid: expected 2 whole numbers, got 3 x (akorn bench --help)"),
+    ],
+)
+def test_mistakes_get_one_line_on_every_terminal(
+    words: str, message: str, encoding: str, colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+    monkeypatch.setattr(stdout, "isatty", lambda: colours, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with pytest.raises(SystemExit) as end:
+        main(words.split())
+    stderr.flush()
+    assert (end.value.code, stderr.buffer.getvalue().decode()) == (2, f"akorn: {message}{os.linesep}")
+
+
+def test_without_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A service has none."""
+    monkeypatch.setattr(sys, "stdout", None)
+    main(["--version"])
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "--grid", "3", "x"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "akorn: --grid: expected 2 whole numbers, got 3 x (akorn bench --help)\n"

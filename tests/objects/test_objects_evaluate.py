@@ -285,6 +285,7 @@ def test_plots_go_as_far_as_there_are_patches(tmp_path: Path, monkeypatch: pytes
         (["--data", "squares.npz", "--clusters", 17], "17 clusters"),
         (["--data", "wrong.npz"], "wrong"),
         (["--data", "bare.npz"], "bare.npz: its pictures have no masks"),
+        (["--data", ""], "name is empty"),
     ],
 )
 def test_eval_says_what_is_wrong(

@@ -1,6 +1,8 @@
 """Sets made of folders: VOC, COCO, CLEVRTex, ImageNet and plain pictures, real ones and tiny ones written here."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from PIL import Image
 
 from akorn.errors import AkornError
 from akorn.objects.data import Pictures, PictureSet, load, open_picture
-from akorn.objects.data.files import FileSet
+from akorn.objects.data.files import FileSet, open_mask
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 RNG = np.random.default_rng(2)
@@ -286,3 +288,24 @@ def test_links_that_lead_back_end(tmp_path: Path) -> None:
     save(tmp_path / "in/a.png", noise(4, 4))
     (tmp_path / "in" / "up").symlink_to(tmp_path)
     assert len(load(tmp_path)) == 1
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    path = save(tmp_path / "ä.png", noise(4, 4))
+    size = path.stat().st_size
+    known = hashlib.sha256(f"imagenet 4 crop\nä.png {size}".encode())
+    assert load(tmp_path, size=4).fingerprint() == known.hexdigest()  # checkpoints hold it: it must never change
+    try:
+        path.rename(tmp_path / os.fsdecode(b"\xff.png"))
+    except OSError:
+        pytest.skip("this file system takes names of UTF-8 only")
+    known = hashlib.sha256(b"imagenet 4 crop\n\xff.png %d" % size)
+    assert load(tmp_path, size=4).fingerprint() == known.hexdigest()
+
+
+def test_huge_masks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "huge.png", np.zeros((10, 21)))
+    assert open_mask(path).shape == (10, 21)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow refuses more than twice that
+    with pytest.raises(AkornError, match=r"huge.png cannot be read as a mask \(Image size \(210 pixels\)"):
+        open_mask(path)

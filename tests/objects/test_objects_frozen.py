@@ -207,9 +207,10 @@ def test_files_that_hold_no_encoder(tmp_path: Path) -> None:
         load_encoder(net, other)
     told = "not readable as plain tensors of torch (it holds argparse.Namespace, which is not unpickled)"
     assert str(found.value) == f"{other}: {told}; store its tensors alone"
-    other.write_text("no weights")
-    with pytest.raises(AkornError, match=r"not readable as plain tensors of torch \(no file of torch.save\)$"):
-        load_encoder(net, other)
+    for text in ("no weights", "in some words", "config: of\nsomething", "", "\n", "{}"):  # each fails in its own way
+        other.write_text(text)
+        with pytest.raises(AkornError, match=r"other.pth: no file of weights, expected safetensors or what torch.save"):
+            load_encoder(net, other)
     with pytest.raises(AkornError, match="cannot be read"):
         load_encoder(net, tmp_path / "absent.pth")
 
@@ -233,3 +234,21 @@ def test_timm_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(AkornError, match=r"pip install 'akorn\[timm\]'"):
         FrozenFeatures.from_timm("dino")
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ('RuntimeError("operator torchvision::nms does not exist\\nmore")', "RuntimeError: operator torchvision::nms"),
+        ('ModuleNotFoundError("No module named \'torchvision\'", name="torchvision")', "No module named 'torchvision'"),
+    ],
+)
+def test_timm_that_cannot_be_imported(failure: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As beside a torchvision of another torch."""
+    (tmp_path / "timm.py").write_text(f"raise {failure}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    with pytest.raises(AkornError, match=f"dino: timm is installed but cannot be imported .*{said}") as found:
+        FrozenFeatures.from_timm("dino")
+    assert "\n" not in str(found.value)
+    assert "pip install" not in str(found.value)

@@ -1,5 +1,6 @@
 """Arrays of pictures, and the npz files that hold them: what is written comes back, what is wrong is refused."""
 
+import os
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from akorn.errors import AkornError
 from akorn.objects.data import SETS, Pictures, PictureSet, generate, load, read_npz, resized, write_npz
+from akorn.objects.data.layouts import load_generated
 from akorn.objects.data.pictures import count_clusters
 
 RNG = np.random.default_rng(5)
@@ -180,6 +182,9 @@ def test_folders_of_splits(tmp_path: Path) -> None:
         ({"images": IMAGES, "labels": LABELS - 4}, "labels from -5 to"),
         ({"images": IMAGES, "labels": LABELS.astype(int) + 40_000}, "expected −1 to 32767"),
         ({"images": np.array([[[[None]]]])}, "Python objects"),
+        ({"images": IMAGES, "clusters": np.array(3.5)}, r"clusters is float64 \[\], expected one whole number"),
+        ({"images": IMAGES, "clusters": np.array([3, 4])}, r"clusters is int64 \[2\], expected one whole number"),
+        ({"images": IMAGES, "name": np.array(3)}, r"name is int64 \[\], expected one text"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
@@ -242,3 +247,29 @@ def test_generated_sets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "a.txt").write_text("no pictures")
     with pytest.raises(AkornError, match="of no known kind"):
         load(tmp_path / "a.txt")
+
+
+def test_what_is_neither_a_file_nor_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("train.npz", images=IMAGES)
+    assert len(load(".")) == len(IMAGES)
+    with pytest.raises(AkornError, match="the data's name is empty: expected a file, a folder, or one of shapes"):
+        load("")  # and not the current folder
+    os.mkfifo("pipe.npz")
+    for source in (os.devnull, "pipe.npz"):
+        with pytest.raises(AkornError, match=f"{source} is neither a file nor a folder"):
+            load(source)
+
+
+def test_a_generated_set_whatever_the_disk_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = load("shapes", "test", limit=5)
+    Path("shapes").mkdir()
+    np.savez("shapes/test.npz", images=IMAGES)
+    assert len(load("shapes", "test")) == len(IMAGES)
+    assert np.array_equal(load_generated("shapes", "test", limit=5).images, made.images)
+    assert load_generated("shapes", "valid", 20, labels=False).images.shape == (1000, 1, 20, 20)
+    with pytest.raises(AkornError, match="at least 1, got 0"):
+        load_generated("shapes", limit=0)
+    with pytest.raises(AkornError, match="'clevr' cannot be generated"):
+        load_generated("clevr", limit=3)

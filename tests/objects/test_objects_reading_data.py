@@ -167,3 +167,11 @@ def test_pictures_beside_those_for_testing_are_for_training(tmp_path: Path, capl
     assert [path.name for path in load(tmp_path, "test").paths] == ["z.png"]
     with pytest.raises(AkornError, match="no split 'valid': found test"):
         load(tmp_path, "valid")
+
+
+def test_a_list_of_voc_that_is_no_text(tmp_path: Path) -> None:
+    for name in ("JPEGImages", "SegmentationObject", "ImageSets/Segmentation"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "ImageSets/Segmentation/val.txt").write_bytes("x ä".encode("latin-1"))
+    with pytest.raises(AkornError, match=r"val.txt is no text, expected names of pictures in UTF-8"):
+        load(tmp_path, "test")

@@ -1,4 +1,4 @@
-"""Polygons and run lengths become the masks they describe."""
+"""Polygons and run lengths become the masks they describe; sizes and classes that masks cannot have are refused."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
+from PIL import Image
 
 from akorn.errors import AkornError
+from akorn.objects.data import load
 from akorn.objects.data.regions import decode_counts, fill_polygon, region
 
 INSTANCES = Path(__file__).parents[3] / "shared/data/coco/annotations/instances_val2017.json"
@@ -87,3 +89,37 @@ def test_real_annotations_have_their_areas() -> None:
         assert abs(mask.sum() - area) <= 0.03 * area + 2 * (box[2] + box[3])  # up to a pixel along the outline
         if annotation["iscrowd"]:
             assert mask.sum() == area  # of run lengths the area is a number of pixels
+
+
+def tiny_coco(folder: Path, image: dict[str, object], annotation: dict[str, object]) -> Path:
+    """COCO's layout, with one picture and one object."""
+    for name in ("val2017", "annotations"):
+        (folder / name).mkdir()
+    Image.new("RGB", (8, 6)).save(folder / "val2017/a.png")
+    one = {"id": 5, "image_id": 7, "category_id": 3, "segmentation": [[0, 0, 4, 0, 4, 4, 0, 4]], **annotation}
+    content = {"images": [{"id": 7, "file_name": "a.png", "height": 6, "width": 8, **image}], "annotations": [one]}
+    (folder / "annotations/instances_val2017.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("number", [1, 90, 32767])
+def test_classes_are_cocos_numbers(tmp_path: Path, number: int) -> None:
+    _, classes = load(tiny_coco(tmp_path, {}, {"category_id": number}), "test").masks(0)
+    assert set(np.unique(classes)) == {0, number}
+
+
+@pytest.mark.parametrize("number", ["cat", None, 0, -1, 32768, 99999, 3.0, True, [3]])
+def test_classes_that_masks_cannot_hold(tmp_path: Path, number: object) -> None:
+    tiny_coco(tmp_path, {}, {"category_id": number})
+    with pytest.raises(AkornError) as found:
+        load(tmp_path, "test")
+    said = f"annotation 5 has the category_id {number!r}, expected a whole number from 1 to 32767"
+    assert str(found.value) == f"{tmp_path / 'annotations/instances_val2017.json'}: {said}"
+
+
+@pytest.mark.parametrize("side", ["height", "width"])
+@pytest.mark.parametrize("value", [-1, 0, 10**9, 2**26 // 6 + 1, "6", None, 6.0, True])
+def test_sizes_that_pictures_cannot_have(tmp_path: Path, side: str, value: object) -> None:
+    tiny_coco(tmp_path, {side: value}, {})
+    with pytest.raises(AkornError, match=rf"instances_val2017.json: image 7 has .*{side} {value!r}.*67,108,864 pixels"):
+        load(tmp_path, "test")

@@ -15,7 +15,7 @@ from akorn.errors import AkornError
 from akorn.objects.animation import write_animation
 from akorn.objects.config import AkornConfig
 from akorn.objects.model import build
-from akorn.objects.pictures import write_mask
+from akorn.objects.pictures import colour_labels, write_mask
 from akorn.objects.reading import read_picture
 
 
@@ -215,3 +215,34 @@ def test_animations_and_masks_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="0 to 255"):
         write_mask(tmp_path / "x.png", np.full((2, 2), 256))
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("size", "panel"),
+    [
+        ((30000, 10), (480, 1)),
+        ((3, 70000), (1, 480)),
+        ((960, 600), (480, 300)),
+        ((480, 7), (480, 7)),
+        ((8, 16), (96, 192)),
+    ],
+)
+def test_animations_have_a_size_that_can_be_shown(
+    tmp_path: Path, size: tuple[int, int], panel: tuple[int, int]
+) -> None:
+    width, height = size
+    image = np.full((3, height, width), 200, np.uint8)
+    image[:, :, ::2] = 0  # stripes
+    clusters = np.zeros((height, width), int)
+    clusters[height // 2 :, width // 2 :] = 1
+    write_animation(tmp_path / "x.gif", image, [torch.randn(2, 4, 2, 2)], clusters)
+    with Image.open(tmp_path / "x.gif") as film:
+        assert film.size == (8 + 3 * (panel[0] + 8), 26 + panel[1] + 8)
+        page = np.asarray(film.convert("RGB")).astype(int)[26:-8]
+    first = page[:, 8 : 8 + panel[0]]
+    last = page[:, 3 * 8 + 2 * panel[0] : -8]
+    if max(size) > 480 and width > 3:
+        assert abs(first - 100).max() < 30  # stripes too fine to be shown become grey, none is left out
+    wanted = np.zeros(panel[::-1], int)
+    wanted[panel[1] // 2 :, panel[0] // 2 :] = 1
+    assert abs(last - colour_labels(wanted)).max() < 30  # no colours but those of the clusters

@@ -53,6 +53,7 @@ _SEVERAL = (
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit status: 0, or 2 for bad input."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which no command has done yet
         # Threads that wait for each other give way soon: on a busy machine solving is several times quicker for it.
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
@@ -74,6 +75,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     sys.exit(status)
+
+
+def _print_anything() -> None:
+    """Where a stream's encoding lacks a sign, as ASCII lacks →, a question mark is printed and the work goes on."""
+    for stream in (sys.stdout, sys.stderr):  # None where there is no such stream
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
 
 
 def usage() -> str:
@@ -105,8 +114,9 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     import tyro
 
     told = io.StringIO()
+    shown = sys.stdout if sys.stdout is not None else io.StringIO()  # tyro asks it for its encoding
     try:
-        with contextlib.redirect_stderr(told):
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
             if default is None:
                 return tyro.cli(kind, args=list(words), prog=f"akorn {command}")
             return tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
@@ -117,14 +127,14 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
 
 
 def _one_line(box: str) -> str:
-    """The first part of tyro's framed message, without the frame."""
-    lines = []
-    for line in box.splitlines()[1:]:
+    """The first part of tyro's framed message, without the frame, which may be ASCII, and without colours."""
+    lines: list[str] = []
+    for line in re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]:
         text = line.strip("│╭╮╰╯ ").strip()
-        if text.startswith("──"):
-            break
-        if text:
+        if not re.fullmatch(r"-{3,}|─+|", text):
             lines.append(text)
+        elif text and lines:  # a rule, and not the one below the title
+            break
     return _plain(" ".join(lines)) or "these options cannot be read"
 
 

@@ -13,7 +13,7 @@ from akorn.errors import AkornError
 from akorn.files import make_folder
 
 if TYPE_CHECKING:
-    from akorn.objects.data.pictures import PictureSet
+    from akorn.objects.data.pictures import Pictures, PictureSet
     from akorn.objects.evaluate import Evaluation
     from akorn.objects.segmenter import Extractor
 
@@ -71,17 +71,15 @@ def run(options: Options) -> int:
     _check(options)
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
-    from akorn.objects.data import load
-    from akorn.objects.data.files import looked_at
-    from akorn.objects.evaluate import evaluate_counts, progress_bar
+    from akorn.models import training_of
+    from akorn.objects.evaluate import evaluate_counts
     from akorn.objects.segmenter import Segmenter, SegmentSettings
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
+    training_of(options.model)  # the record will tell it: a damaged file shows before any work
     source = _source(options)
-    with progress_bar("reading pictures", is_main()) as report:
-        data = load(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
-    first = looked_at(data).load([0])
+    data, first = _read(options, source)
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
     _check_patches(model.config, *first.images.shape[2:])
@@ -129,8 +127,11 @@ def _check(options: Options) -> None:
         raise AkornError("--against-clusters needs --plots, the folder for its plot")
     if any(count < 1 for count in options.against_clusters):
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
-    if options.weights is not None and not options.model.startswith(FROZEN):
+    frozen = options.model.startswith(FROZEN)
+    if options.weights is not None and not frozen:
         raise AkornError(f"--weights belongs to a frozen network (timm:NAME), the model is {options.model}")
+    if options.steps is not None and frozen:
+        raise AkornError(f"--steps belongs to models with Kuramoto steps, {options.model} is a frozen network")
 
 
 def _check_patches(config: Any, height: int, width: int) -> None:
@@ -172,6 +173,25 @@ def _source(options: Options) -> str:
     return name
 
 
+def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
+    """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
+    from akorn.engine.processes import is_main
+    from akorn.objects.data.files import looked_at
+    from akorn.objects.data.layouts import load, load_generated
+    from akorn.objects.evaluate import progress_bar
+
+    read = load_generated if options.data is None else load
+    try:
+        with progress_bar("reading pictures", is_main()) as report:
+            data = read(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
+        return data, looked_at(data).load([0])
+    except AkornError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:  # what readers overlook
+        reason = " ".join(str(error).split()) or "no reason given"
+        raise AkornError(f"{source} cannot be read ({type(error).__name__}: {reason})") from error
+
+
 def _clusters(options: Options, source: str, data: PictureSet) -> int:
     """How many clusters are scored."""
     from akorn.objects.data.npz import tells_clusters
@@ -191,7 +211,7 @@ def _origin(options: Options, source: str) -> dict[str, str | None]:
     from akorn.objects.data.sets import ALIASES, GENERATED
 
     path = Path(source)
-    if not path.exists() and source in GENERATED:
+    if source in GENERATED and (options.data is None or not path.exists()):
         return {"source": "generated", "split": options.split}
     split: str | None = options.split
     if path.is_file() and path.suffix.lower() == ".npz":

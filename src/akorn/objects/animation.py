@@ -11,9 +11,10 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from akorn.files import replacing
-from akorn.objects.pictures import Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
+from akorn.objects.pictures import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
 
 _SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above
+_MOST = 480  # pixels: the longest side of a panel; a GIF is at most 65,535 wide, and all its pages are in memory
 _INK, _SOFT = (28, 35, 48), (120, 130, 145)
 
 
@@ -28,14 +29,16 @@ def write_animation(
 ) -> None:
     """Write a GIF of one picture [C, H, W] in bytes: every state of every block, [T + 1, C, h, w] each.
 
-    clusters: labels [H, W], shown beside. The last picture stays for `hold` milliseconds.
+    clusters: labels [H, W], shown beside. Large pictures are shown smaller. The last picture stays for `hold`
+    milliseconds.
     """
     if not states or any(block.ndim != 4 for block in states):
         raise ValueError(f"states are [T + 1, C, h, w] for each block, got {[list(block.shape) for block in states]}")
     if milliseconds < 20 or hold < 20:
         raise ValueError(f"a picture must last at least 20 ms, got {milliseconds} and {hold}")
     pages = []
-    first, last = as_rgb(image), colour_labels(clusters)
+    first, labels = _reduced(as_rgb(image), np.asarray(clusters))
+    last = colour_labels(labels)
     for number, block in enumerate(states, 1):
         for step, colours in enumerate(colour_states(block)):
             where = f"step {step} of {len(block) - 1}" + (f", block {number}" if len(states) > 1 else "")
@@ -49,6 +52,21 @@ def write_animation(
         flat[0].save(
             temporary, format="GIF", save_all=True, append_images=flat[1:], duration=durations, loop=0, optimize=False
         )
+
+
+def _reduced(picture: Pixels, labels: Labels) -> tuple[Pixels, Labels]:
+    """Picture [H, W, 3] and labels [H, W], as small as a page needs them; what is small enough stays as it is."""
+    tall, wide = picture.shape[:2]
+    longest = max(tall, wide)
+    if longest <= _MOST:
+        return picture, labels
+    height, width = (max(1, round(side * _MOST / longest)) for side in (tall, wide))
+    small = np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.LANCZOS))
+    rows, columns = (  # between two labels there is none: the one in the middle stands for those around it
+        ((np.arange(few) + 0.5) * many / few).astype(int)
+        for few, many in zip((height, width), labels.shape, strict=True)
+    )
+    return small, labels[rows[:, None], columns]
 
 
 def _page(panels: Sequence[Pixels], headings: Sequence[str]) -> Image.Image:

@@ -49,6 +49,8 @@ class FrozenConfig:
     patch: int
     image_size: int
     image_channels: int = 3
+    channels: int | None = None
+    """Of the features, where the network tells."""
 
 
 class FrozenFeatures(nn.Module):
@@ -78,7 +80,11 @@ class FrozenFeatures(nn.Module):
         if not hasattr(net, "forward_features"):
             raise AkornError(f"{name}: {type(net).__name__} has no forward_features, so its patches cannot be had")
         self.net = net.eval().requires_grad_(False)
-        self.config = FrozenConfig(name, patch if patch is not None else _patch(net), image_size, len(mean))
+        channels = getattr(net, "num_features", None)  # timm's name for it
+        self.config = FrozenConfig(
+            name, patch if patch is not None else _patch(net), image_size, len(mean),
+            channels if isinstance(channels, int) else None,
+        )  # fmt: skip
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
 
@@ -94,8 +100,13 @@ class FrozenFeatures(nn.Module):
         """
         try:
             import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        except ImportError as error:
-            raise AkornError(f"{name}: networks of timm need a package: pip install 'akorn[timm]'") from error
+        except Exception as error:  # where torchvision does not fit torch, a RuntimeError
+            if isinstance(error, ModuleNotFoundError) and error.name == "timm":
+                raise AkornError(f"{name}: networks of timm need a package: pip install 'akorn[timm]'") from error
+            raise AkornError(
+                f"{name}: timm is installed but cannot be imported ({type(error).__name__}: {_first_line(error)});"
+                f" it needs a torchvision that fits torch {torch.__version__}"
+            ) from error
         fetch = weights is None if pretrained is None else pretrained
         if fetch and name == "mocov3":  # timm's own weights for this architecture are others
             raise AkornError("mocov3: timm has no weights of it, give the published file (weights, or --weights FILE)")
@@ -181,15 +192,17 @@ def _read(file: Path) -> dict[str, Any]:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except (SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        if isinstance(error, UnpicklingError):  # torch's own words are a page on how to unpickle all the same
-            kind = re.search(r"GLOBAL (\S+)", str(error))
-            what = f"it holds {kind[1]}, which is not unpickled" if kind else "no file of torch.save"
-            advice = "; store its tensors alone" if kind else ""
-            raise AkornError(f"{file}: not readable as plain tensors of torch ({what}){advice}") from error
-        raise AkornError(
-            f"{file}: not readable as safetensors or as plain tensors of torch ({_first_line(error)})"
-        ) from error
+    except (SafetensorError, RuntimeError) as error:  # of the right kind, but damaged
+        raise AkornError(f"{file}: not readable as safetensors or as torch's weights ({_first_line(error)})") from error
+    except Exception as error:  # any bytes may be taken for a pickle, and fail in their own way
+        # What it may hold besides tensors is all that torch's words, a page on how to unpickle all the same, tell.
+        kind = re.search(r"GLOBAL ((?:\w+\.)+\w+) w", str(error)) if isinstance(error, UnpicklingError) else None
+        if kind is not None:
+            what = f"it holds {kind[1]}, which is not unpickled"
+            raise AkornError(
+                f"{file}: not readable as plain tensors of torch ({what}); store its tensors alone"
+            ) from error
+        raise AkornError(f"{file}: no file of weights, expected safetensors or what torch.save writes") from error
     if not isinstance(content, dict):
         raise AkornError(f"{file}: holds a {type(content).__name__}, expected named tensors")
     return content

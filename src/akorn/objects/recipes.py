@@ -242,7 +242,7 @@ def shapes_itrconv() -> ObjectsRecipe:
 
 
 def shapes_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on Shapes, as many parameters as AKOrN with three; a row that the paper has not."""
+    """A ViT of eight blocks on Shapes, about as many parameters as AKOrN with three; a row that the paper has not."""
     return _shapes("shapes_vit", ViTConfig(channels=176))
 
 
@@ -306,7 +306,7 @@ def clevrtex_itrsa_gta() -> ObjectsRecipe:
 
 
 def clevrtex_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on CLEVRTex, as many parameters as AKOrN with two (Tab. `clvtex`)."""
+    """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Tab. `clvtex`)."""
     return _clevrtex("clevrtex_vit", ViTConfig(channels=152))
 
 

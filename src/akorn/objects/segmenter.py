@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from akorn.augment.pictures import as_float
-from akorn.devices import pick_device
+from akorn.devices import machine_memory, pick_device
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
@@ -96,8 +96,33 @@ class Segmenter:
                 f"{clusters} clusters cannot be made: a picture of {height} × {width} pixels has {rows * columns}"
                 f" patches, expected from 1 to so many"
             )
-        if self.settings.method == "average":
-            check_memory(rows * columns, self.device)
+        self._check_memory(rows * columns, clusters, height, width)
+
+    def _check_memory(self, patches: int, clusters: int, height: int, width: int) -> None:
+        """AkornError if one picture cannot fit the memory: as pixels and features, or as what its clustering takes.
+
+        Both are less than what will be needed, so nothing is refused that would have run.
+        """
+        config, components = self.model.config, self.settings.components
+        channels = getattr(config, "channels", None) or components
+        features = 4 * patches * channels
+        # Pixels as floats, once as they are and once in −1 to 1; after that two masks of 8 bytes a pixel.
+        looking = max(8 * config.image_channels, 16) * height * width + features
+        have = _memory(self.device)
+        if looking > have:
+            raise _too_much(f"pictures of {height:,} × {width:,} pixels are too large: they take", looking, have)
+        grouping = features + kmeans_memory(patches, channels, components, clusters, self.device)
+        if self.settings.method == "kmeans":
+            if grouping > have:
+                raise _too_much(f"{patches:,} patches a picture are too many for k-means: it takes", grouping, have)
+            return
+        try:
+            check_memory(patches, self.device)
+        except AkornError as error:
+            if grouping <= have:
+                raise  # it advises k-means
+            what = f"{patches:,} patches a picture are too many for average linkage, and for k-means, which takes"
+            raise _too_much(what, grouping, have) from error
 
     @torch.inference_mode()
     def features(self, images: Tensor, number: int = 0) -> Tensor:
@@ -134,6 +159,30 @@ class Segmenter:
         """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
         height, width = images.shape[2:]
         return self.masks(self.features(images, number), (height, width))(clusters)
+
+
+def kmeans_memory(patches: int, channels: int, components: int, clusters: int, device: torch.device) -> int:
+    """Bytes that k-means of one picture takes at its peak, its features aside.
+
+    In units of P·F numbers: the points and the centred points, four copies for the restarts, and twice as much again
+    for their differences from a mean; in Lloyd's steps once as much, and four times [4, P, clusters].
+    """
+    number = 4 if device.type == "mps" else 8
+    size = channels if min(patches, channels) <= components else components  # as `as_points` leaves them
+    starts, lloyd = 14 * size, 10 * size + 16 * clusters
+    return number * patches * max(starts, lloyd)
+
+
+def _memory(device: torch.device) -> float:
+    """Bytes of the memory that the device works in."""
+    return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else machine_memory()
+
+
+def _too_much(what: str, need: int, have: float) -> AkornError:
+    return AkornError(
+        f"{what} {need / 2**30:,.1f} GiB of memory, the machine has {have / 2**30:,.1f}; choose a smaller --uptile or"
+        f" --size"
+    )
 
 
 def as_channels(images: Tensor, channels: int) -> Tensor:

@@ -167,7 +167,7 @@ SHAPES_TABLE = Table(
         _shapes("AKOrN, attention, L = 1", "shapes_akorn_l1", "52.5 ± 4.8", "40.2 ± 2.1"),
         _shapes("AKOrN, attention, L = 2", "shapes_akorn_l2", "65.5 ± 2.0", "44.6 ± 1.2"),
         _shapes("AKOrN, attention, L = 3", "shapes_akorn_l3", "71.3 ± 4.2", "46.9 ± 1.4"),
-        _shapes("ViT, 8 blocks, as many parameters as L = 3", "shapes_vit", "–", "–", steps=1),
+        _shapes("ViT, 8 blocks, about as many parameters as L = 3", "shapes_vit", "–", "–", steps=1),
         _shapes("AKOrN, attention, L = 1, N = 2", "shapes_akorn_n2", "–", "–"),
         _shapes("AKOrN, attention, L = 1, N = 8", "shapes_akorn_n8", "–", "–"),
         _shapes("AKOrN, attention, L = 1, N = 16", "shapes_akorn_n16", "–", "–"),
@@ -190,7 +190,7 @@ CLEVRTEX_TABLE = Table(
     tuple(f"{data} {metric}" for data in ("CLEVRTex", "OOD", "CAMO") for metric in _HEADINGS),
     (
         _clevrtex(
-            "ViT, 8 blocks, as many parameters as L = 2", "clevrtex_vit",
+            "ViT, 8 blocks, about as many parameters as L = 2", "clevrtex_vit",
             (("46.4 ± 0.6", "25.1 ± 0.7"), ("44.1 ± 0.5", "27.2 ± 0.5"), ("32.5 ± 0.6", "16.1 ± 1.1")), steps=1,
         ),
         _clevrtex(

@@ -211,6 +211,11 @@ def _check(recipe: ObjectsRecipe) -> None:
         raise AkornError(
             f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
         )
+    if recipe.train.batch_size < 2:
+        raise AkornError(
+            f"train.batch_size is {recipe.train.batch_size}, expected 2 or more: "
+            "the loss tells a picture from the others of its batch"
+        )
     if not recipe.temperature > 0:
         raise AkornError(f"temperature is {recipe.temperature}, expected above 0")
     for name, value in (("valid.count", recipe.valid.count), ("data.count", recipe.data.count)):

@@ -18,6 +18,9 @@ from akorn.objects.data.fitting import Fit
 from akorn.objects.data.pictures import IGNORE, Mask
 from akorn.objects.data.regions import region
 from akorn.objects.data.sets import Split
+from akorn.pictures import MOST_PIXELS
+
+_MOST_CLASSES = int(np.iinfo(np.int16).max)  # masks are int16
 
 
 class COCOSet(FileSet):
@@ -78,12 +81,13 @@ def read_coco(
         content = json.loads(path.read_bytes())
         images = sorted(content["images"], key=lambda image: image["id"])[:limit]
         for image in images:
-            if not all(isinstance(image[key], int) for key in ("id", "height", "width")):
-                raise TypeError("an image's id, height and width must be whole numbers")
+            _check_image(image, path)
         wanted = ("image_id", "category_id", "segmentation")
         lacking = next((key for one in content["annotations"] for key in wanted if key not in one), None)
         if lacking is not None:
             raise KeyError(lacking)
+        for annotation in content["annotations"]:
+            _check_class(annotation, path)
         found = COCOSet(root, images, content["annotations"], size=size, fit=fit)
     except OSError as error:
         raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
@@ -95,3 +99,26 @@ def read_coco(
     if missing is not None:
         raise AkornError(f"{missing} does not exist: the instances of {part} name it")
     return found
+
+
+def _check_image(image: dict[str, Any], path: Path) -> None:
+    """AkornError unless its size is one that pictures may have, since masks of it are made."""
+    if not isinstance(image["id"], int):
+        raise TypeError("an image's id must be a whole number")
+    height, width = image["height"], image["width"]
+    whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
+    if not whole or min(height, width) < 1 or height * width > MOST_PIXELS:
+        raise AkornError(
+            f"{path}: image {image['id']} has height {height!r} and width {width!r}, expected whole numbers from 1,"
+            f" of at most {MOST_PIXELS:,} pixels"
+        )
+
+
+def _check_class(annotation: dict[str, Any], path: Path) -> None:
+    """AkornError unless its class can stand in a mask, where 0 is the background and −1 is ignored."""
+    number = annotation["category_id"]
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST_CLASSES:
+        raise AkornError(
+            f"{path}: annotation {annotation.get('id')} has the category_id {number!r}, expected a whole number from 1"
+            f" to {_MOST_CLASSES}"
+        )

@@ -42,7 +42,7 @@ def open_mask(path: Path) -> Mask:
         raise AkornError(f"{path} is no mask that can be read: expected a PNG") from None
     except AkornError:
         raise
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, PIL.DecompressionBombError) as error:
         raise AkornError(f"{path} cannot be read as a mask ({_reason(error)})") from None
     codes = pixels @ np.array([1 << 16, 1 << 8, 1])
     colours = np.union1d(codes, [0])  # sorted: black comes first
@@ -143,7 +143,8 @@ class FileSet:
         digest = hashlib.sha256(f"{self.name} {self.size} {self.fit}".encode())
         for path in self.paths:
             name = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-            digest.update(f"\n{name.as_posix()} {path.stat().st_size}".encode())
+            line = f"\n{name.as_posix()} {path.stat().st_size}"
+            digest.update(line.encode(errors="surrogateescape"))  # a name is bytes, which need not be UTF-8
         return digest.hexdigest()
 
 

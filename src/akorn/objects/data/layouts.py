@@ -2,7 +2,7 @@
 
 | layout | recognised by |
 |---|---|
-| a generated set | the names shapes, tetrominoes, dsprites |
+| a generated set | the names shapes, tetrominoes, dsprites, where the disk has nothing of that name |
 | npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz`; others beside pictures are left alone |
 | the multi-object benchmark | `*.tfrecords`, a file or a folder of one set's shards |
 | Pascal VOC 2012 | `VOCdevkit/VOC2012`, `VOC2012`, or JPEGImages and SegmentationObject |
@@ -50,20 +50,42 @@ def load(
     """
     part = check_split(split)
     check_limit(limit)
+    expected = f"expected a file, a folder, or one of {', '.join(GENERATED)}"
+    if not str(source):
+        raise AkornError(f"the data's name is empty: {expected}")
     path = Path(source)
     if str(source) in GENERATED and not path.exists():
-        count = default_count(str(source), part) if limit is None else limit
-        check_memory(str(source), count, size, labels=labels)
-        arrays = generate(str(source), part, count, seed, labels=labels, progress=progress)
-        return arrays if size is None else fitted(arrays, size, fit)
+        return load_generated(str(source), part, size, limit, fit=fit, seed=seed, labels=labels, progress=progress)
     if not path.exists():
-        raise AkornError(f"{source} does not exist: expected a file, a folder, or one of {', '.join(GENERATED)}")
+        raise AkornError(f"{source} does not exist: {expected}")
+    if not path.is_file() and not path.is_dir():  # a pipe, a device
+        raise AkornError(f"{source} is neither a file nor a folder: {expected}")
     found = _from_file(path, part, limit, labels) if path.is_file() else _arrays_in(path, part, limit, labels)
     if found is not None:
         return found if size is None else fitted(found, size, fit)
     if path.is_file():
         return files.FileSet(path.parent, [path], "imagenet", size, fit)
     return _pictures_in(path, part, size, limit, fit)
+
+
+def load_generated(
+    name: str,
+    split: str = "train",
+    size: int | None = None,
+    limit: int | None = None,
+    *,
+    fit: Fit = "crop",
+    seed: int = 0,
+    labels: bool = True,
+    progress: Progress | None = None,
+) -> Pictures:
+    """`load` of a generated set, whatever the disk has under that name."""
+    part = check_split(split)
+    check_limit(limit)
+    count = default_count(name, part) if limit is None else limit
+    check_memory(name, count, size, labels=labels)
+    arrays = generate(name, part, count, seed, labels=labels, progress=progress)
+    return arrays if size is None else fitted(arrays, size, fit)
 
 
 def _from_file(path: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:

@@ -24,6 +24,7 @@ from akorn.objects.data.pictures import Image, Mask, Pictures, as_labels, count_
 from akorn.objects.data.sets import SETS
 
 _STRETCH = 2**24  # bytes read at a time, about
+_KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
 _ROUND = 1e-4  # how far beyond 0–1 floats may be: what resampling in float32 leaves
 
 
@@ -139,7 +140,7 @@ def _scalar(path: Path, archive: zipfile.ZipFile, key: str, kinds: str) -> Any:
     with archive.open(f"{key}.npy") as member:
         shape, dtype, by_columns = _header(path, member, key)
         if math.prod(shape) != 1 or dtype.kind not in kinds:
-            raise AkornError(f"{path}: {key} is {dtype} {list(shape)}, expected one value")
+            raise AkornError(f"{path}: {key} is {dtype} {list(shape)}, expected one {_KINDS[kinds]}")
         return next(_parts(path, member, (1,), dtype, by_columns, 1))[1][0]
 
 

@@ -64,6 +64,8 @@ def read_voc(
         names = listing.read_text(encoding="utf-8").split()
     except OSError:
         raise AkornError(f"{folder} has no split {split!r}: {listing} is not there") from None
+    except UnicodeDecodeError as error:
+        raise AkornError(f"{listing} is no text, expected names of pictures in UTF-8 ({error})") from None
     paths = [root / "JPEGImages" / f"{name}.jpg" for name in names[:limit]]
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
