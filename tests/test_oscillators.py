@@ -131,13 +131,46 @@ def test_dtypes_are_kept(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -
                                atol=tolerance, rtol=0)  # fmt: skip
 
 
-def test_a_zero_vector_stays_and_has_a_finite_gradient() -> None:
-    x = torch.zeros(1, 3, 4, requires_grad=True)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [0.0, 3e-13])
+def test_a_vector_without_direction_becomes_zero_and_has_no_gradient(length: float, dtype: torch.dtype) -> None:
+    x = osc.normalize(draw((3, 4), 0)).to(dtype)
+    x[1] *= length
+    x.requires_grad_()
     y = osc.normalize(x)
-    assert (y == 0).all()
-    y.sum().backward()
-    assert x.grad is not None
-    assert x.grad.isfinite().all()
+    assert y[1].eq(0).all()
+    (grad,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    assert grad[1].eq(0).all()
+    alone = x.detach()[[0, 2]].requires_grad_()  # the others are as if it were not there
+    torch.testing.assert_close(grad[[0, 2]], torch.autograd.grad(osc.normalize(alone).sum(), alone)[0], rtol=0, atol=0)
+    ahead = torch.func.jvp(osc.normalize, (x.detach(),), (torch.ones_like(y),))[1]
+    assert ahead[1].eq(0).all()
+    assert ahead[[0, 2]].ne(0).all()
+    each = torch.func.vmap(torch.func.grad(lambda x: osc.normalize(x).sum()))(x.detach())
+    torch.testing.assert_close(each, grad)
+    if length:
+        (second,) = torch.autograd.grad(
+            torch.autograd.grad(osc.normalize(x).pow(3).sum(), x, create_graph=True)[0].sum(), x
+        )
+        assert second[1].eq(0).all()
+        assert second[[0, 2]].isfinite().all()
+
+
+def test_the_gradient_of_the_sphere_needs_no_other_whole_array() -> None:
+    x = draw((5, 8), 0).requires_grad_()
+    kept: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda a: kept.append(a) or a, lambda a: a):  # type: ignore[func-returns-value]
+        osc.normalize(x)
+    assert {a.data_ptr() for a in kept if a.shape == x.shape} == {x.data_ptr()}
+
+
+def test_the_sphere_is_compiled_whole() -> None:
+    x = draw((3, 4), 0)
+    x[1] = 0
+    x.requires_grad_()
+    compiled = torch.compile(osc.normalize, fullgraph=True, backend="aot_eager")
+    found, expected = (torch.autograd.grad(f(x).pow(3).sum(), x)[0] for f in (compiled, osc.normalize))
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("n", NS)

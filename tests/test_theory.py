@@ -226,6 +226,8 @@ def test_bad_input() -> None:
     j = torch.eye(6)
     with pytest.raises(ValueError, match="n=…"):
         lyapunov_conditions(j)
+    with pytest.raises(ValueError, match=r"ask layer_conditions\(layer, c\)"):
+        lyapunov_conditions(KuramotoLayer(6, 2, DenseCoupling(6)), n=2, shape=(1, 6))
     with pytest.raises(ValueError, match="n=…"):  # a whole Ω does not tell where its blocks end
         lyapunov_conditions(j, torch.zeros(6, 6))
     with pytest.raises(ValueError, match="n=…"):

@@ -12,12 +12,13 @@ the same number, so every function here takes that one number as `dim`. Grouping
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-# Below this length a vector has no direction: Π divides by it instead, and leaves a zero vector at zero.
+# Below this length a vector has no direction: Π makes it zero, and its gradient too.
 TINY = 1e-12
 
 
@@ -56,10 +57,11 @@ def ungroup(x: Tensor, dim: int = -1) -> Tensor:
 def normalize(x: Tensor, dim: int = -1) -> Tensor:
     """Π[x] = x / ‖x‖₂, the nearest point on the sphere.
 
-    For lengths from TINY to the square root of the type's largest number (1e19 in float32): a zero vector stays zero.
+    For lengths from TINY to the square root of the type's largest number (1e19 in float32). A shorter vector has no
+    direction: it becomes 0, and so does its gradient, which would be 10¹² times as large as any other.
     """
     length = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
-    return x / length.clamp_min(max(TINY, torch.finfo(x.dtype).tiny))
+    return x / length.masked_fill(length < max(TINY, torch.finfo(x.dtype).tiny), math.inf)
 
 
 def project(y: Tensor, x: Tensor, dim: int = -1) -> Tensor:

@@ -146,6 +146,8 @@ def lyapunov_conditions(
         seed: of the random states.
 
     """
+    if isinstance(coupling, KuramotoLayer):
+        raise ValueError("a layer is more than its coupling J: ask layer_conditions(layer, c)")
     if isinstance(probes, bool) or not isinstance(probes, int) or probes < 1:
         raise ValueError(f"probes must be a whole number of at least 1, got {probes!r}")
     n = _dimensions(coupling, omega, n)

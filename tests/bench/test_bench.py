@@ -77,6 +77,19 @@ def test_the_table_and_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(record.read_text())["extra"]["rows"] == out["rows"]
 
 
+def test_tiny_layers_are_small_unless_sizes_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def measured(**options: object) -> set[tuple[str, int]]:
+        assert run(Options(couplings=("dense",), repeats=1, json=True, device="cpu", size="tiny", **options)) == 0
+        return {(row["size"], row["steps"]) for row in json.loads(capsys.readouterr().out)["rows"]}
+
+    assert measured() == {("2×32×9×9", 1), ("2×32×9×9", 4)}
+    assert measured(batch=3, channels=(8, 16), grid=(2, 3), steps=(2,)) == {("3×8×2×3", 2), ("3×16×2×3", 2)}
+    assert measured(n=3, steps=(2,), record=tmp_path) == {("2×96×9×9", 2)}
+    (record,) = tmp_path.glob("bench-*.json")
+    config = json.loads(record.read_text())["config"]
+    assert (config["batch"], config["grid"], config["steps"]) == (2, [9, 9], [2])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -91,6 +91,57 @@ def test_a_stack_is_its_blocks_one_after_the_other() -> None:
     torch.testing.assert_close(read, first.readout(middle))
 
 
+def stack_of(layout: str, ns: tuple[int, ...], transition: bool) -> tuple[ann.KuramotoStack, torch.Tensor]:
+    """Three blocks for pictures or tokens in float64, and a state for them."""
+    blocks = []
+    for n in ns:
+        coupling = ann.ConvCoupling(8, 3) if layout == "pictures" else ann.AttentionCoupling(8, 2)
+        layer = ann.KuramotoLayer(8, n, coupling, omega=ann.PairwiseFrequency(n), gamma=0.3)
+        blocks.append(ann.KuramotoBlock(layer, ann.Readout(8, n_out=n)))
+    between = [ann.Transition(8, 8, stride=stride) for stride in (2, 1)] if transition else None
+    stack = ann.KuramotoStack.with_group_norm(blocks, transitions=between).double()
+    return stack, torch.randn((2, 8, 6, 4) if layout == "pictures" else (2, 5, 8), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("layout", "ns", "transition"),
+    [("pictures", (4, 4, 2), False), ("pictures", (4, 4, 4), True), ("tokens", (4, 4, 2), False)],
+)
+def test_what_a_stack_went_through(layout: str, ns: tuple[int, ...], transition: bool) -> None:
+    stack, x = stack_of(layout, ns, transition)
+    c, steps = torch.randn_like(x), [3, 1, 2]
+    found, last = stack.evolve(x, c, steps, energy=osc.energy, trajectory=True)
+    assert len(found) == 3
+    torch.testing.assert_close((found[-1].x, last), stack(x, c, steps), rtol=0, atol=0)
+    for index, (part, count, run) in enumerate(zip(stack.blocks, steps, found, strict=True)):
+        if index:
+            c = stack.norms[index - 1](c)
+            x, c = stack.transitions[index - 1](x, c) if transition else (x, c)
+        wanted = part.layer.evolve(x, c, count, energy=osc.energy, trajectory=True)
+        x, c = wanted.x, part.readout(wanted.x)
+        torch.testing.assert_close(tuple(run), tuple(wanted))
+        assert run.energies.shape == (count, 2)
+    torch.testing.assert_close(last, c)
+    assert all(run.energies is None and run.trajectory is None for run in stack.evolve(x, c, 1)[0])
+    with pytest.raises(ValueError, match="as many numbers of steps, got 2"):
+        stack.evolve(x, c, [1, 2])
+
+
+def test_a_black_background_has_a_gradient_that_one_can_follow() -> None:
+    """Its oscillators have no length at the start, in the layer, and wherever nothing reaches them in time."""
+    torch.manual_seed(0)
+    pictures = torch.zeros(4, 1, 9, 9)
+    pictures[:, :, 1:4, 1:4] = torch.rand(4, 1, 3, 3)
+    embed = torch.nn.Conv2d(1, 8, 3, padding=1)
+    torch.nn.init.zeros_(embed.bias)
+    stack = ann.KuramotoStack([block(8, 4), block(8, 4)])
+    c = embed(pictures)
+    assert osc.group(c, 4, -3).norm(dim=-3).eq(0).any()
+    stack(ann.FromStimulus(4)(c), c, 2)[1].square().sum().backward()
+    for parameter in (*embed.parameters(), *stack.parameters()):
+        assert parameter.grad.abs().max() < 1e4
+
+
 class CountingStarts(ann.Kuramoto):
     """Counts how often a state is put on the sphere."""
 
@@ -135,6 +186,9 @@ def test_a_state_is_put_on_the_sphere_once(
     x, c = torch.randn(2, 8, 5, 5, dtype=torch.float64), torch.randn(2, 8, 5, 5, dtype=torch.float64)
     got = stack(x, c, 2)
     assert sum({rule: rule.starts for rule in rules}.values()) == starts
+    evolutions, last = stack.evolve(x, c, 2)
+    assert sum({rule: rule.starts for rule in rules}.values()) == 2 * starts
+    torch.testing.assert_close((evolutions[-1].x, last), got, rtol=0, atol=0)
     for index, each in enumerate(blocks):
         x, c = between(x, c) if index and transition else (x, c)
         x = each.layer(x, c, 2)
@@ -164,7 +218,7 @@ def test_group_norm_takes_both_layouts() -> None:
 
 
 BAD = {
-    "no dimension": (lambda: ann.Readout(8, n_out=0), "n_out=0"),
+    "no dimension": (lambda: ann.Readout(8, n_out=0), "n_out must be at least 1, got 0"),
     "even kernel": (lambda: ann.Readout(8, kernel_size=2), "odd size, got 2"),
     "even transition": (lambda: ann.Transition(8, 8, kernel_size=2), "odd size, got 2"),
     "tokens with a kernel": (lambda: ann.Readout(8, kernel_size=3)(torch.zeros(1, 5, 8)), "takes pictures"),

@@ -1,8 +1,9 @@
-"""What a layer asks of the arrays it is given."""
+"""What layers ask of their settings and of the arrays they are given."""
 
 import pytest
 import torch
 
+from akorn import nn as ann
 from akorn.nn.checks import check_finite
 
 FULL = torch.full((3, 4), 1.0)
@@ -23,3 +24,18 @@ def test_large_values_and_what_is_no_array_pass() -> None:
     check_finite(x=torch.full((4,), 3e38), c=torch.full((4,), 6e4, dtype=torch.float16))  # their sums overflow
     check_finite(x=FULL.to("meta"), c=lambda step: FULL)
     check_finite()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"channels": 0}, "channels must be at least 1, got 0"),
+        ({"out_channels": 0}, "out_channels must be at least 1, got 0"),
+        ({"n_out": 0}, "n_out must be at least 1, got 0"),
+        ({"kernel_size": -1}, "kernel_size must be at least 1, got -1"),
+        ({"channels": True}, "channels must be a whole number, got True"),
+    ],
+)
+def test_readouts_have_whole_sizes(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ann.Readout(**{"channels": 8} | settings)

@@ -143,6 +143,16 @@ def test_symmetric_attention(position: bool) -> None:
     torch.testing.assert_close(j, j.T)
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (1, 5), (5, 1), (5,), (3, 5, 5)])
+def test_masks_that_broadcast_fit(shape: tuple[int, ...]) -> None:
+    x, mask = torch.randn(2, 5, 12), torch.rand(shape) < 0.8
+    mask[..., 0] = True  # so that each token listens to one at least
+    coupling = ann.AttentionCoupling(12, 3, grid=(5,), mask=mask)
+    whole = ann.AttentionCoupling(12, 3, grid=(5,), mask=mask.expand(3, 5, 5))
+    whole.load_state_dict(coupling.state_dict() | {"mask": whole.mask})
+    torch.testing.assert_close(coupling(x), whole(x))
+
+
 BAD = {
     "even kernel": (lambda: ann.ConvCoupling(4, 4), "odd size, got 4"),
     "three-dimensional": (lambda: ann.ConvCoupling(4, 3, dims=3), "1 or 2 dimensions"),
@@ -164,9 +174,32 @@ BAD = {
         lambda: ann.AttentionCoupling(16, 2, position=ann.GTA((9,), 8), symmetric=True),
         "needs symmetric positions",
     ),
+    "a number for a grid": (lambda: ann.AttentionCoupling(16, 2, grid=8), r"\(height, width\).*got 8"),
+    "a grid of fractions": (lambda: ann.AttentionCoupling(16, 2, grid=(2.0, 3)), r"whole numbers.*got \(2.0, 3\)"),
+    "a position's class": (lambda: ann.AttentionCoupling(16, 2, position=ann.GTA), "the class GTA: make an object"),
     "no grid at all": (lambda: ann.AttentionCoupling(16, 2, grid=(0, 3)), "each at least 1"),
     "vectors": (lambda: ann.AttentionCoupling(16, 2)(torch.zeros(2, 16)), "attention takes"),
-    "mask of numbers": (lambda: ann.AttentionCoupling(16, 2, mask=torch.ones(3, 3)), "must be boolean"),
+    "mask of numbers": (lambda: ann.AttentionCoupling(16, 2, mask=torch.ones(3, 3)), "must be a boolean"),
+    "mask as a list": (lambda: ann.AttentionCoupling(16, 2, mask=[[True]]), "boolean tensor.*got list"),
+    "mask of another grid": (
+        lambda: ann.AttentionCoupling(16, 2, grid=(2, 3), mask=torch.ones(5, 5, dtype=torch.bool)),
+        r"\[6, 6\] or broadcast to it, got \[5, 5\]",
+    ),
+    "mask that is not square": (
+        lambda: ann.AttentionCoupling(16, 2, mask=torch.ones(5, 6, dtype=torch.bool)),
+        r"\[tokens, tokens\] or broadcast to it, got \[5, 6\]",
+    ),
+    "mask of other tokens": (
+        lambda: ann.AttentionCoupling(16, 2, mask=torch.ones(5, 5, dtype=torch.bool))(torch.zeros(1, 6, 16)),
+        r"\[6, 6\] or broadcast to it, got \[5, 5\]",
+    ),
+    "dense with no channels": (lambda: ann.DenseCoupling(0), "channels must be at least 1, got 0"),
+    "convolution with no channels": (lambda: ann.ConvCoupling(0, 3), "channels must be at least 1, got 0"),
+    "attention with no channels": (lambda: ann.AttentionCoupling(0, 1), "channels must be at least 1, got 0"),
+    "no heads": (lambda: ann.AttentionCoupling(16, 0), "heads must be at least 1, got 0"),
+    "half a channel": (lambda: ann.ConvCoupling(8.5, 3), "channels must be a whole number, got 8.5"),
+    "no nodes": (lambda: ann.SparseCoupling(RING, 0, 2, torch.ones(6)), "nodes must be at least 1, got 0"),
+    "scalar with no oscillators": (lambda: ann.ScalarCoupling(0, 2), "oscillators must be at least 1, got 0"),
     "edges": (lambda: ann.SparseCoupling(RING, 5, 2, torch.ones(6)), "nodes 0 to 5, there are 5"),
     "edges of floats": (lambda: ann.SparseCoupling(RING.float(), 6, 2, torch.ones(6)), "whole numbers"),
     "weights": (lambda: ann.SparseCoupling(RING, 6, 2, torch.ones(5)), r"\[6\] or \[6, 2, 2\], got \[5\]"),

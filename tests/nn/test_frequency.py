@@ -48,7 +48,20 @@ def test_an_oscillator_alone_turns_at_its_rate() -> None:
     torch.testing.assert_close(layer(x, torch.zeros_like(x), steps), -x, atol=2e-3, rtol=0)
 
 
+def test_built_on_the_meta_device_and_given_its_values() -> None:
+    source = ann.NaturalFrequency(3, 2)
+    with torch.device("meta"):
+        assigned, filled = ann.NaturalFrequency(3, 2), ann.NaturalFrequency(3, 2)
+    assigned.load_state_dict(source.state_dict(), assign=True)
+    filled.to_empty(device="cpu").load_state_dict(source.state_dict())
+    for omega in (assigned, filled):
+        assert torch.equal(omega.matrix, source.matrix)
+
+
 BAD = {
+    "half a dimension": (lambda: ann.NaturalFrequency(4.0), "n must be a whole number, got 4.0"),
+    "pairs of a fraction": (lambda: ann.PairwiseFrequency(4.0), "n must be a whole number, got 4.0"),
+    "no oscillators": (lambda: ann.NaturalFrequency(4, 0), "oscillators must be at least 1, got 0"),
     "odd pairs": (lambda: ann.PairwiseFrequency(3), "even number.*n=3"),
     "n below 2": (lambda: ann.NaturalFrequency(1), "at least 2"),
     "symmetric": (lambda: ann.NaturalFrequency.from_matrix(torch.ones(3, 3)), "antisymmetric"),

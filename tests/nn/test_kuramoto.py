@@ -253,8 +253,31 @@ def test_gamma_is_learned_only_if_asked() -> None:
     assert "gamma" in dict(make("dense", learn_gamma=True).named_parameters())
 
 
+def with_dense(**options: object) -> ann.KuramotoLayer:
+    return ann.KuramotoLayer(**{"channels": 16, "n": 4, "coupling": ann.DenseCoupling(16)} | options)
+
+
+def test_gamma_may_be_a_tensor_of_one_number() -> None:
+    for gamma in (torch.tensor(0.5, dtype=torch.float64), torch.full((1,), 0.5), torch.tensor(0.5, device="meta")):
+        layer = with_dense(gamma=gamma)
+        assert layer.gamma.shape == gamma.shape
+        assert layer.gamma.dtype == gamma.dtype
+
+
 X = torch.zeros(2, 6, 16)
 BAD = {
+    "omega a number": (lambda: with_dense(omega=0.5), "omega must be a module such as NaturalFrequency or None.* 0.5"),
+    "omega a tensor": (lambda: with_dense(omega=torch.zeros(4, 4)), r"omega must be.*a tensor of shape \[4, 4\]"),
+    "no coupling": (lambda: with_dense(coupling=None), "coupling must be a module that maps.*got None"),
+    "a coupling's class": (lambda: with_dense(coupling=ann.DenseCoupling), "coupling must be.*the class DenseCoupling"),
+    "a rule's class": (lambda: with_dense(rule=ann.Residual), r"rule must be an UpdateRule.*make an object of it"),
+    "stimulus a number": (lambda: with_dense(stimulus=1.0), "stimulus must be a module such as GroupNorm or None"),
+    "many gammas": (lambda: with_dense(gamma=torch.ones(16)), r"gamma must be a single number.* shape \[16\]"),
+    "gamma NaN": (lambda: with_dense(gamma=float("nan")), "gamma must be finite, got nan"),
+    "gamma infinite": (lambda: with_dense(gamma=torch.tensor(torch.inf)), "gamma must be finite, got inf"),
+    "no gamma": (lambda: with_dense(gamma=None), "gamma must be a single number, got None"),
+    "n a fraction": (lambda: with_dense(n=4.0), "n must be a whole number, got 4.0"),
+    "channels a fraction": (lambda: with_dense(channels=16.0), "channels must be a whole number, got 16.0"),
     "channels not divisible by n": (lambda: ann.KuramotoLayer(10, 4, ann.DenseCoupling(10)), "10 channels.*n=4"),
     "n below 2": (lambda: ann.KuramotoLayer(10, 1, ann.DenseCoupling(10)), "at least 2.*n=1"),
     "no steps": (lambda: make("dense-tokens")(X, X, 0), "at least 1, got 0"),

@@ -37,6 +37,23 @@ def test_gta_starts_as_rotary_with_its_inverse_on_the_output() -> None:
     assert len(list(ann.GTA((3, 4), 8, symmetric=True).parameters())) == 2
 
 
+def test_what_is_not_saved_is_there_after_loading() -> None:
+    """Rotary matrices follow from the grid; built on the meta device they have no values until weights are loaded."""
+
+    def attention() -> ann.AttentionCoupling:
+        return ann.AttentionCoupling(16, 2, position=ann.RotaryPosition((2, 3), 8))
+
+    source, x = attention(), torch.randn(1, 6, 16)
+    with torch.device("meta"):
+        assigned, filled = attention(), attention()
+    assigned.load_state_dict(source.state_dict(), assign=True)
+    filled.to_empty(device="cpu")
+    filled.position.matrices.fill_(torch.nan)  # it may have been left as anything
+    filled.load_state_dict(source.state_dict())
+    for coupling in (assigned, filled):
+        assert torch.equal(coupling(x), source(x))
+
+
 def test_pairs_get_their_matrices() -> None:
     m, x = torch.randn(6, 2, 2, 2), torch.randn(1, 2, 6, 4)
     wanted = torch.einsum("tfij,bhtfj->bhtfi", m, x.unflatten(-1, (2, 2))).flatten(-2)

@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 import torch
+from torch.nn.utils.parametrizations import spectral_norm
+from torch.utils.checkpoint import checkpoint
 
 from akorn import nn as ann
 from akorn import oscillators as osc
@@ -110,3 +112,76 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
     last = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 3))
     with pytest.raises(RuntimeError, match="the very parameters"):
         last.sum().backward()
+
+
+class Replaces(torch.nn.Module):
+    """Steps on a running mean that is a new array each time, two of which may lie at the same address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return x - self.mean
+
+
+CHANGING = {
+    "batch norm": (lambda: torch.nn.Sequential(ann.DenseCoupling(8), torch.nn.BatchNorm1d(8)), "num_batches_tracked"),
+    "spectral norm": (lambda: spectral_norm(torch.nn.Linear(8, 8)), "_u"),
+    "replaced": (Replaces, "coupling.mean"),
+}
+
+
+@pytest.mark.parametrize("case", CHANGING)
+def test_recomputation_refuses_steps_that_change_buffers(case: str) -> None:
+    build, name = CHANGING[case]
+    layer = ann.KuramotoLayer(8, 4, build(), learn_gamma=True, recompute=True)
+    x, c = torch.randn(3, 8), torch.randn(3, 8)
+    with pytest.raises(ValueError, match=f"change buffers.*{name}"):
+        layer(x, c, 4)
+    if case != "replaced":
+        layer.eval()  # where they change nothing
+        layer(x, c, 4).sum().backward()
+
+
+def test_a_stimulus_may_change_its_buffers() -> None:
+    """It acts once, before the steps."""
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=torch.nn.BatchNorm1d(8), recompute=True)
+    layer(torch.randn(3, 8), torch.randn(3, 8), 4).sum().backward()
+    assert layer.stimulus.num_batches_tracked == 1
+
+
+def test_recomputation_has_no_second_derivatives_and_says_so() -> None:
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=ann.GroupNorm(2, 8), recompute=True)
+    x, c = torch.randn(2, 8), torch.randn(2, 8, requires_grad=True)
+    last = layer(x, c, 3)
+    with pytest.raises(RuntimeError, match="recompute=True has no second derivatives"):
+        torch.autograd.grad((last * x).sum(), c, create_graph=True)
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+def test_gradients_may_be_asked_for_twice_and_within_checkpoints(reentrant: bool | None) -> None:
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), recompute=True)
+    x, c = torch.randn(2, 8), torch.randn(2, 8, requires_grad=True)
+    (wanted,) = torch.autograd.grad((layer(x, c, 3) * x).sum(), c)
+    run = layer if reentrant is None else lambda *a: checkpoint(layer, *a, use_reentrant=reentrant)
+    loss = (run(x, c, 3) * x).sum()
+    if not reentrant:
+        loss.backward(retain_graph=True)
+        torch.testing.assert_close(c.grad, wanted)
+        c.grad = None
+    loss.backward()
+    torch.testing.assert_close(c.grad, wanted)
+
+
+@pytest.mark.parametrize("kind", ["dense", "conv2d", "attention-pictures"])
+def test_what_a_recomputed_layer_gives_may_be_changed_in_place(kind: str) -> None:
+    found = []
+    for recompute in (False, True):
+        layer, x, c = make(kind, recompute=recompute), state(kind), state(kind, seed=2).requires_grad_()
+        last = layer(x, c, 3)
+        last += 1
+        torch.nn.functional.relu_(last).square().sum().backward()
+        found.append((last.detach(), c.grad))
+    torch.testing.assert_close(*found)

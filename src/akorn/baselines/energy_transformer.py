@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from akorn.baselines.iterated import check_steps
 from akorn.nn import AbsolutePosition
+from akorn.nn.checks import whole_number
+from akorn.nn.compiled import compiled_alone
 from akorn.nn.position import Grid
 
 
@@ -43,7 +45,8 @@ class EnergyTransformer(nn.Module):
         beta: float | None = None,
     ) -> None:
         super().__init__()
-        if heads < 1 or channels % heads:
+        channels, heads = whole_number("channels", channels), whole_number("heads", heads)
+        if channels % heads:
             raise ValueError(f"{channels} channels cannot be split into {heads} heads")
         if not alpha > 0 or (beta is not None and not beta > 0):
             raise ValueError(f"alpha and beta must be above 0, got alpha={alpha} and beta={beta}")
@@ -56,7 +59,7 @@ class EnergyTransformer(nn.Module):
         self.memory = nn.Parameter(torch.empty(memories or 4 * channels, channels).normal_(std=0.02))
         self.scale = nn.Parameter(torch.ones(()))
         self.shift = nn.Parameter(torch.zeros(channels))
-        self._compiled: Callable[[Tensor], Tensor] | None = None
+        self._compiled: Callable[[nn.Module, Tensor], Tensor] | None = None
 
     def forward(self, x: Tensor, steps: int) -> Tensor:
         """[B, tokens, C] → g after `steps` steps, the same shape."""
@@ -72,11 +75,11 @@ class EnergyTransformer(nn.Module):
 
     def iterate(self, x: Tensor) -> Tensor:
         """One step, x − α ∂E/∂g."""
-        return (self._compiled or self._iterate)(x)
+        return self._iterate(x) if self._compiled is None else self._compiled(self, x)
 
     def compile_step(self, **options: object) -> None:
         """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
-        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
+        self._compiled = compiled_alone(type(self)._iterate, **options)
 
     def _iterate(self, x: Tensor) -> Tensor:
         return x - self.alpha * self.gradient(self.normalize(x))

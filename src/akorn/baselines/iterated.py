@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
+
+from akorn.nn.compiled import compiled_alone
 
 
 def check_steps(steps: int) -> None:
@@ -23,7 +24,7 @@ class IteratedBlock(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._compiled: Callable[[Tensor], Tensor] | None = None
+        self._compiled: Callable[[nn.Module, Tensor], Tensor] | None = None
 
     @abstractmethod
     def _iterate(self, x: Tensor) -> Tensor:
@@ -31,11 +32,11 @@ class IteratedBlock(nn.Module):
 
     def iterate(self, x: Tensor) -> Tensor:
         """One step, compiled if it was asked for: x → the same shape."""
-        return (self._compiled or self._iterate)(x)
+        return self._iterate(x) if self._compiled is None else self._compiled(self, x)
 
     def compile_step(self, **options: object) -> None:
         """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
-        self._compiled = torch.compile(self._iterate, fullgraph=True, **options)  # type: ignore[call-overload]
+        self._compiled = compiled_alone(type(self)._iterate, **options)
 
     def finish(self, x: Tensor) -> Tensor:
         """The MLP after the last step."""

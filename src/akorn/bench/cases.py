@@ -71,10 +71,10 @@ COUPLINGS: dict[str, tuple[Callable[[Size, int], nn.Module], bool]] = {
 }
 
 
-def default_channels(n: int) -> tuple[int, ...]:
-    """64 and 256, or the next that are whole oscillators, and whole heads of a size that GTA can turn in fours."""
+def default_channels(n: int, *, tiny: bool = False) -> tuple[int, ...]:
+    """64 and 256, or 32, or the next that are whole oscillators and whole heads of a size that GTA turns in fours."""
     unit = math.lcm(4 * HEADS, n)
-    return tuple(unit * math.ceil(channels / unit) for channels in (64, 256))
+    return tuple(unit * math.ceil(channels / unit) for channels in ((32,) if tiny else (64, 256)))
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import arg
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**63 - 1  # what torch takes
 CASES = ("layers", "update", "attention", "conv-step", "convolution", "solve", "sudoku", "vote", "shapes", "clevrtex",
          "cifar")  # fmt: skip
+LAYERS: dict[str, dict[str, Any]] = {
+    "full": {"batch": 8, "steps": (1, 16)},
+    "tiny": {"batch": 2, "steps": (1, 4)},
+}
+"""What --size stands for in the case layers, but for the channels, which depend on N."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Options(CommonOptions):
     convolution (five ways to compute it), solve; whole work at the paper's sizes: sudoku, vote, shapes, clevrtex,
     cifar; or all."""
     size: Literal["full", "tiny"] = "full"
-    """Sizes of all cases but layers: the paper's, meant for a GPU, or some that any machine runs in seconds."""
+    """Sizes: the paper's, meant for a GPU, or some that any machine runs in seconds. For layers it sets what batch,
+    channels and steps are unless they are given."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed; bf16 is autocast."""
     recompute: bool = False
@@ -44,18 +50,23 @@ class Options(CommonOptions):
     couplings: tuple[str, ...] = ("dense", "sparse", "conv2d-5", "attention-gta")
     """Which couplings: dense, scalar, sparse, conv1d-9, conv2d-5, conv2d-9, attention, attention-gta, and with a
     symmetric J dense-symmetric, scalar-symmetric, conv2d-5-symmetric, attention-gta-symmetric."""
-    batch: int = 8
+    batch: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 8; tiny: 2)")] = None
     """Samples in a batch."""
     channels: Annotated[
         tuple[int, ...] | None,
-        arg(metavar="INT [INT ...]", help_behavior_hint="(default: 64 256, or the next that N and 8 heads divide)"),
+        arg(
+            metavar="INT [INT ...]",
+            help_behavior_hint="(default: 64 256; tiny: 32; or the next that N and 8 heads divide)",
+        ),
     ] = None
     """Channels of the state; each number is a size of its own."""
     grid: tuple[int, int] = (9, 9)
     """Positions: height and width, or as many tokens."""
     n: int = 4
     """Rotating dimensions N."""
-    steps: tuple[int, ...] = (1, 16)
+    steps: Annotated[
+        tuple[int, ...] | None, arg(metavar="INT [INT ...]", help_behavior_hint="(default: 1 16; tiny: 1 4)")
+    ] = None
     """Numbers of steps T; each is measured."""
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     """Precision of the state and the weights of layers."""
@@ -68,6 +79,7 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Measure, and print a table or JSON."""
     _check(options)
+    options = _sized(options)
     import torch
     from rich.console import Console
     from rich.progress import Progress
@@ -102,6 +114,11 @@ def run(options: Options) -> int:
     return 0
 
 
+def _sized(options: Options) -> Options:
+    """The options with every size of layers that is not given as --size has it."""
+    return replace(options, **{k: v for k, v in LAYERS[options.size].items() if getattr(options, k) is None})
+
+
 def _pieces(options: Options, device: torch.device) -> Iterator[Piece]:
     """All that was asked for, made when its turn comes."""
     import torch
@@ -113,9 +130,10 @@ def _pieces(options: Options, device: torch.device) -> Iterator[Piece]:
     setup = Setup(options.size, device, itemsize, options.compiled, options.recompute, options.precision)
     for case in CASES if "all" in options.case else dict.fromkeys(options.case):
         if case == "layers":
-            sizes = [
-                Size(options.batch, width, options.grid) for width in options.channels or default_channels(options.n)
-            ]
+            assert options.batch is not None
+            assert options.steps is not None
+            widths = options.channels or default_channels(options.n, tiny=options.size == "tiny")
+            sizes = [Size(options.batch, width, options.grid) for width in widths]
             dtype = getattr(torch, options.dtype)
             yield from layers(options.couplings, sizes, options.steps, options.n, device, dtype, options.compiled)
         else:

@@ -1,6 +1,6 @@
 """Π of all oscillators of an array in one pass over memory, with its gradient in another.
 
-    Π[x] = x/‖x‖,    g_x = (g − ⟨g, Π[x]⟩Π[x])/‖x‖
+    Π[x] = x/‖x‖,    g_x = (g − ⟨g, Π[x]⟩Π[x])/‖x‖,    both 0 where x is too short to have a direction
 
 Arrays are read where they lie, as by `akorn.kernels.update`. Needs Triton to import.
 """
@@ -39,12 +39,12 @@ def _normalise_kernel(
     _, start, offsets, even, odd = place(rows, pixels, N, ROWS, HALF, PIXELS, FLAT)
     x0, x1 = load_pairs(x + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
     length = tl.sqrt(dot(x0, x1, x0, x1))
-    scale = 1.0 / tl.maximum(length, tiny)
+    scale = 1.0 / tl.where(length < tiny, float("inf"), length)  # 0 where x is too short to have a direction
     x0 *= scale
     x1 *= scale
-    if BACKWARD:  # where x is too short to have a direction, Π only divides by a constant
+    if BACKWARD:
         g0, g1 = load_pairs(grad + start, offsets, even, odd, pixels, ROWS, HALF, FLAT, WIDE)
-        radial = tl.where(length < tiny, 0.0, dot(g0, g1, x0, x1))
+        radial = dot(g0, g1, x0, x1)
         x0 = (g0 - radial * x0) * scale
         x1 = (g1 - radial * x1) * scale
     store_pairs(out + start, x0, x1, offsets, even, odd, pixels, ROWS, HALF, FLAT)

@@ -92,7 +92,8 @@ def _update_kernel(
     along = dot(u0, u1, x0, x1)
     y0 = x0 + step * (u0 - along * x0)
     y1 = x1 + step * (u1 - along * x1)
-    scale = 1.0 / tl.maximum(tl.sqrt(dot(y0, y1, y0, y1)), 1e-12)
+    length = tl.sqrt(dot(y0, y1, y0, y1))
+    scale = 1.0 / tl.where(length < 1e-12, float("inf"), length)  # 0 where y is too short to have a direction
     y0 *= scale
     y1 *= scale
     store_pairs(out + start, y0, y1, offsets, even, odd, pixels, ROWS, HALF, FLAT)

@@ -96,12 +96,12 @@ def _update_backward_kernel(
     y0 = x0 + step * d0
     y1 = x1 + step * d1
     length = tl.sqrt(dot(y0, y1, y0, y1))
-    scale = 1.0 / tl.maximum(length, 1e-12)
+    scale = 1.0 / tl.where(length < 1e-12, float("inf"), length)  # 0 where y is too short to have a direction
     y0 *= scale
     y1 *= scale
 
-    # Back through Π, which only divides by a constant where y is too short to have a direction.
-    radial = tl.where(length < 1e-12, 0.0, dot(g0, g1, y0, y1))
+    # Back through Π.
+    radial = dot(g0, g1, y0, y1)
     g0 = (g0 - radial * y0) * scale
     g1 = (g1 - radial * y1) * scale
     if SUMS:

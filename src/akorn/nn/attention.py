@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import kernels
-from akorn.nn.position import GTA, AbsolutePosition, Grid, Position, RotaryPosition
+from akorn.nn.checks import described, whole_number
+from akorn.nn.position import GTA, AbsolutePosition, Grid, Position, RotaryPosition, as_grid
 
 
 class AttentionCoupling(nn.Module):
@@ -46,10 +48,14 @@ class AttentionCoupling(nn.Module):
         symmetric: bool = False,
     ) -> None:
         super().__init__()
-        if heads < 1 or channels % heads:
+        channels, heads = whole_number("channels", channels), whole_number("heads", heads)
+        if channels % heads:
             raise ValueError(f"{channels} channels cannot be split into {heads} heads")
-        if position is not None and grid is not None and position.grid != tuple(grid):
-            raise ValueError(f"the position is for the grid {position.grid}, not {tuple(grid)}")
+        grid = None if grid is None else as_grid(grid)
+        if position is not None and not isinstance(position, Position):
+            raise ValueError(f"position must be a Position or None, got {described(position)}")
+        if position is not None and grid is not None and position.grid != grid:
+            raise ValueError(f"the position is for the grid {position.grid}, not {grid}")
         if position is not None and position.head_dim not in (None, channels // heads):
             raise ValueError(f"the position is for heads of {position.head_dim} components, not {channels // heads}")
         if position is not None and position.channels not in (None, channels):
@@ -57,15 +63,17 @@ class AttentionCoupling(nn.Module):
         if symmetric and isinstance(position, GTA) and not position.symmetric:
             raise ValueError("a symmetric coupling needs symmetric positions: GTA(…, symmetric=True)")
         if position is None and grid is not None:
-            position = GTA(tuple(grid), channels // heads, symmetric=symmetric)
-        if mask is not None and mask.dtype != torch.bool:
-            raise ValueError(f"the mask must be boolean (True: listens), got {mask.dtype}")
+            position = GTA(grid, channels // heads, symmetric=symmetric)
+        if mask is not None:
+            _check_mask(mask, None if position is None else position.tokens)
+            mask = torch.atleast_2d(mask)  # a row alone is one for all tokens
         self.channels = channels
         self.heads = heads
         self.position = position
         self.maps: _FreeMaps | _SymmetricMaps
         self.maps = _SymmetricMaps(channels, heads, bias) if symmetric else _FreeMaps(channels, bias)
         self.register_buffer("mask", mask)
+        self.register_load_state_dict_post_hook(_renew_position)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, tokens, C], or [B, C, H, W] with one token a pixel, → the same shape."""
@@ -83,6 +91,8 @@ class AttentionCoupling(nn.Module):
         place = self.position
         if place is not None:
             place.check(x.shape[1])
+        if self.mask is not None:
+            _check_mask(self.mask, x.shape[1])
         placed = x if place is None else place.on_tokens(x)
         if isinstance(self.maps, _FreeMaps) and (matrices := self._matrices(x)) is not None:
             from akorn.kernels.attend import attend
@@ -120,6 +130,23 @@ class AttentionCoupling(nn.Module):
     def extra_repr(self) -> str:
         """What print() shows of the coupling."""
         return f"{self.channels}, heads={self.heads}, masked={self.mask is not None}"
+
+
+def _check_mask(mask: Tensor, tokens: int | None) -> None:
+    """ValueError unless a mask fits this many tokens, or any number where it is not known yet."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = mask.dtype if isinstance(mask, Tensor) else described(mask)
+        raise ValueError(f"the mask must be a boolean tensor (True: listens), got {got}")
+    sizes = [size for size in mask.shape[-2:] if size != 1]  # a single row or column is one for all
+    if any(size != (sizes[0] if tokens is None else tokens) for size in sizes):
+        count = "tokens" if tokens is None else tokens
+        raise ValueError(f"the mask must be [{count}, {count}] or broadcast to it, got {list(mask.shape)}")
+
+
+def _renew_position(coupling: AttentionCoupling, _: Any) -> None:
+    """After loading: what positions do not save may have been built on the meta device, or left empty on another."""
+    if coupling.position is not None:
+        coupling.position.renew(next(coupling.maps.parameters()).device)
 
 
 class _FreeMaps(nn.Module):

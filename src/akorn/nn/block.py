@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -99,6 +99,32 @@ class KuramotoStack(nn.Module):
 
     def forward(self, x: Tensor, c: Tensor, steps: int | Sequence[int]) -> tuple[Tensor, Tensor]:
         """{X⁰, C⁰} → {X^L, C^L}; steps: one number for all blocks or one for each."""
+        return self._run(x, c, steps, lambda block, *given, **promise: block(*given, **promise))
+
+    def evolve(
+        self,
+        x: Tensor,
+        c: Tensor,
+        steps: int | Sequence[int],
+        *,
+        energy: EnergyFunction | None = None,
+        trajectory: bool = False,
+    ) -> tuple[list[Evolution], Tensor]:
+        """`forward` with what happened on the way: each block's `evolve`, first to last, and C^L."""
+        evolutions: list[Evolution] = []
+
+        def run(block: KuramotoBlock, *given: Any, **promise: Any) -> tuple[Tensor, Tensor]:
+            evolution, c = block.evolve(*given, energy=energy, trajectory=trajectory, **promise)
+            evolutions.append(evolution)
+            return evolution.x, c
+
+        _, c = self._run(x, c, steps, run)
+        return evolutions, c
+
+    def _run(
+        self, x: Tensor, c: Tensor, steps: int | Sequence[int], run: Callable[..., tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """The blocks one after the other, each by run(block, x, c, steps), and what is between them."""
         each = list(steps) if isinstance(steps, Sequence) else [whole_steps(steps)] * len(self.blocks)
         if len(each) != len(self.blocks):
             raise ValueError(f"{len(self.blocks)} blocks need as many numbers of steps, got {len(each)}")
@@ -107,7 +133,8 @@ class KuramotoStack(nn.Module):
                 c = self.norms[index - 1](c)
             if index and self.transitions is not None:
                 x, c = self.transitions[index - 1](x, c)
-            x, c = block(x, c, count, on_sphere=True) if index and self._hands_on(index - 1) else block(x, c, count)
+            promise = {"on_sphere": True} if index and self._hands_on(index - 1) else {}
+            x, c = run(block, x, c, count, **promise)
         return x, c
 
     def _hands_on(self, index: int) -> bool:

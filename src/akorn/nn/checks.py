@@ -1,11 +1,27 @@
-"""What a layer asks of its parts and of the arrays it is given."""
+"""What a layer asks of its settings, of its parts and of the arrays it is given."""
 
 from __future__ import annotations
 
+import math
 from operator import index
 
 import torch
 from torch import Tensor, nn
+
+
+def check_module(name: str, part: object, wanted: str, *, optional: bool = False) -> None:
+    """ValueError unless a part can be called, as modules can; a class is none until it is made an object."""
+    if isinstance(part, type) or not (callable(part) or (optional and part is None)):
+        raise ValueError(f"{name} must be {wanted}{' or None' if optional else ''}, got {described(part)}")
+
+
+def described(value: object) -> str:
+    """A value that was not expected, in a few words."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}: make an object of it, {value.__name__}(…)"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    return repr(value) if value is None or isinstance(value, int | float | str) else type(value).__name__
 
 
 def check_part(name: str, part: nn.Module | None, channels: int, n: int) -> None:
@@ -27,17 +43,40 @@ def can_be_looked_at(x: Tensor) -> bool:
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
+def whole_number(name: str, value: object) -> int:
+    """A size as a plain int; ValueError unless it is a whole number of at least 1."""
+    try:
+        count = index(value)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+    if isinstance(value, bool):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
+    return count
+
+
 def whole_steps(steps: object) -> int:
     """A number of steps as a plain int; ValueError unless it is a whole number of at least 1."""
+    return whole_number("steps", steps)
+
+
+def one_number(name: str, value: object) -> Tensor:
+    """A single finite number as an array of its own, a tensor in its shape and precision; ValueError for all else."""
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ValueError(f"{name} must be a single number, got {described(value)}")
+        plain = type(value) in (Tensor, nn.Parameter) and can_be_looked_at(value)
+        if plain and not value.isfinite().all():
+            raise ValueError(f"{name} must be finite, got {value.item()}")
+        return value.detach().clone()
     try:
-        count = index(steps)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
-    except TypeError:
-        raise ValueError(f"steps must be a whole number, got {steps!r}") from None
-    if isinstance(steps, bool):
-        raise ValueError(f"steps must be a whole number, got {steps!r}")
-    if count < 1:
-        raise ValueError(f"steps must be at least 1, got {count}")
-    return count
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a single number, got {described(value)}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+    return torch.tensor(number)
 
 
 def check_finite(**arrays: object) -> None:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.nn.checks import whole_number
 from akorn.nn.convolution import conv2d
 from akorn.nn.norm import pointwise
 
@@ -27,7 +28,7 @@ class DenseCoupling(nn.Module):
 
     def __init__(self, channels: int, *, symmetric: bool = False) -> None:
         super().__init__()
-        self.channels = channels
+        self.channels = channels = whole_number("channels", channels)
         self.symmetric = symmetric
         self.free_weight = nn.Parameter(torch.empty(channels, channels).normal_(std=1 / math.sqrt(channels)))
 
@@ -55,6 +56,7 @@ class ScalarCoupling(nn.Module):
 
     def __init__(self, oscillators: int, n: int, weight: Tensor | None = None, *, symmetric: bool = False) -> None:
         super().__init__()
+        oscillators, n = whole_number("oscillators", oscillators), whole_number("n", n)
         osc.check_grouping(oscillators * n, n)
         if weight is None:
             weight = torch.empty(oscillators, oscillators).normal_(std=1 / math.sqrt(oscillators))
@@ -94,6 +96,7 @@ class SparseCoupling(nn.Module):
 
     def __init__(self, edges: Tensor, nodes: int, n: int, weight: Tensor, *, symmetric: bool = False) -> None:
         super().__init__()
+        nodes, n = whole_number("nodes", nodes), whole_number("n", n)
         osc.check_grouping(n, n)
         if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
             raise ValueError(f"edges must be whole numbers [2, E], got {edges.dtype} {list(edges.shape)}")
@@ -156,7 +159,8 @@ class ConvCoupling(nn.Module):
         periodic: bool = False,
     ) -> None:
         super().__init__()
-        if kernel_size < 1 or kernel_size % 2 == 0:
+        channels, kernel_size = whole_number("channels", channels), whole_number("kernel_size", kernel_size)
+        if kernel_size % 2 == 0:
             raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
         if dims not in (1, 2):
             raise ValueError(f"a convolution has 1 or 2 dimensions here, got dims={dims}")

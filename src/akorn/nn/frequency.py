@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.nn.checks import whole_number
 
 
 class NaturalFrequency(nn.Module):
@@ -25,13 +26,11 @@ class NaturalFrequency(nn.Module):
 
     def __init__(self, n: int, oscillators: int | None = None, *, init: float = 1.0, learn: bool = True) -> None:
         super().__init__()
+        self.n = n = whole_number("n", n)
         osc.check_grouping(n, n)
-        self.n = n
-        self.oscillators = oscillators
-        rows, columns = torch.triu_indices(n, n, 1).unbind(0)
-        self.register_buffer("_rows", rows, persistent=False)
-        self.register_buffer("_columns", columns, persistent=False)
-        shape = (len(rows),) if oscillators is None else (oscillators, len(rows))
+        self.oscillators = oscillators = None if oscillators is None else whole_number("oscillators", oscillators)
+        above = n * (n - 1) // 2
+        shape = (above,) if oscillators is None else (oscillators, above)
         entries = init * torch.randn(shape)
         if learn:
             self.entries = nn.Parameter(entries)
@@ -47,16 +46,23 @@ class NaturalFrequency(nn.Module):
             raise ValueError("Ω must be antisymmetric: Ωᵀ = −Ω does not hold for the matrix given")
         self = cls(matrix.shape[-1], None if matrix.ndim == 2 else matrix.shape[0], learn=learn).to(matrix)
         with torch.no_grad():
-            self.entries.copy_(matrix[..., self.get_buffer("_rows"), self.get_buffer("_columns")])
+            self.entries.copy_(matrix.flatten(-2)[..., self._above_diagonal()])
         return self
 
     @property
     def matrix(self) -> Tensor:
         """Ω: [N, N] or [oscillators, N, N]."""
         upper = self.entries.new_zeros(*self.entries.shape[:-1], self.n * self.n)
-        index = self.get_buffer("_rows") * self.n + self.get_buffer("_columns")
-        upper = upper.index_copy(-1, index, self.entries).unflatten(-1, (self.n, self.n))
+        upper = upper.index_copy(-1, self._above_diagonal(), self.entries).unflatten(-1, (self.n, self.n))
         return upper - upper.mT
+
+    def _above_diagonal(self) -> Tensor:
+        """Where the entries lie in a matrix that is read row by row.
+
+        Made on the device each time: a buffer that is not saved would stay empty in a layer built on the meta device.
+        """
+        rows, columns = torch.triu_indices(self.n, self.n, 1, device=self.entries.device).unbind(0)
+        return torch.add(columns, rows, alpha=self.n)
 
     def forward(self, x: Tensor, dim: int) -> Tensor:
         """Ωx for grouped oscillators with their components at axis `dim`."""
@@ -80,11 +86,11 @@ class PairwiseFrequency(nn.Module):
 
     def __init__(self, n: int, oscillators: int | None = None, *, init: float = 1.0, learn: bool = True) -> None:
         super().__init__()
+        self.n = n = whole_number("n", n)
         osc.check_grouping(n, n)
         if n % 2:
             raise ValueError(f"pairs need an even number of rotating dimensions, got n={n}: use NaturalFrequency")
-        self.n = n
-        self.oscillators = oscillators
+        self.oscillators = oscillators = None if oscillators is None else whole_number("oscillators", oscillators)
         rate = torch.full((1,) if oscillators is None else (oscillators, n // 2), float(init))
         if learn:
             self.rate = nn.Parameter(rate)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from akorn import kernels
 from akorn import oscillators as osc
 from akorn.nn.attention import AttentionCoupling
-from akorn.nn.checks import check_finite, check_part, whole_steps
+from akorn.nn.checks import check_finite, check_module, check_part, described, one_number, whole_number, whole_steps
+from akorn.nn.compiled import compiled_alone
 from akorn.nn.norm import GroupNorm, per_channel
 from akorn.nn.recompute import Chain, Reversal, recomputed
 from akorn.nn.rules import Kuramoto, UpdateRule
@@ -69,11 +70,12 @@ class KuramotoLayer(nn.Module):
         learn_gamma: whether γ is trained.
         rule: the update rule; by default `Kuramoto`, Eq. 4–5.
         stimulus: applied to c once before the steps, a `GroupNorm` for example.
-        bias: add a learned constant to c, one value a channel. (The couplings here have none of their own, so
-            that the energy's pair term holds J alone.)
+        bias: add a learned constant to c, one value a channel. (The linear couplings here have none of their own, so
+            that the energy's pair term holds J alone; `AttentionCoupling` has, unless bias=False, in its queries,
+            keys and values.)
         recompute: in training, recompute states in the backward pass instead of storing them, so that memory no
             longer grows with the number of steps. Steps must then depend on x, c and the layer's parameters alone,
-            and draw no random numbers: anything else is refused.
+            draw no random numbers and change no buffers: anything else is refused, as are second derivatives.
 
     """
 
@@ -94,7 +96,13 @@ class KuramotoLayer(nn.Module):
         recompute: bool = False,
     ) -> None:
         super().__init__()
+        channels, n = whole_number("channels", channels), whole_number("n", n)
         osc.check_grouping(channels, n)
+        check_module("coupling", coupling, "a module that maps a state to an array of the same shape")
+        check_module("omega", omega, "a module such as NaturalFrequency", optional=True)
+        check_module("stimulus", stimulus, "a module such as GroupNorm", optional=True)
+        if rule is not None and not isinstance(rule, UpdateRule):
+            raise ValueError(f"rule must be an UpdateRule such as Kuramoto() or None, got {described(rule)}")
         check_part("coupling", coupling, channels, n)
         check_part("omega", omega, channels, n)
         self.channels = channels
@@ -105,7 +113,7 @@ class KuramotoLayer(nn.Module):
         self.stimulus = stimulus
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
         self.recompute = recompute
-        start = gamma.detach().clone() if isinstance(gamma, Tensor) else torch.tensor(float(gamma))
+        start = one_number("gamma", gamma)
         if learn_gamma:
             self.gamma = nn.Parameter(start)
         else:
@@ -167,7 +175,7 @@ class KuramotoLayer(nn.Module):
 
     def compile_step(self, **options: object) -> None:
         """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
-        self._compiled = torch.compile(type(self)._step, fullgraph=True, **options)  # type: ignore[call-overload]
+        self._compiled = compiled_alone(type(self)._step, **options)
         self._use_compiled = True
 
     def use_compiled_step(self, use: bool) -> None:
@@ -243,7 +251,12 @@ class KuramotoLayer(nn.Module):
 
             return reverse_step(self, reversal, x, t, energy)
 
-        chain = Chain(step, reverse, lambda: [p for p in self.parameters() if p.requires_grad])
+        chain = Chain(
+            step,
+            reverse,
+            lambda: [p for p in self.parameters() if p.requires_grad],
+            lambda: dict(self.named_buffers()),
+        )
         return recomputed(chain, x, drive.values, steps)
 
     def _drive(self, c: Stimulus, ndim: int) -> _Drive:

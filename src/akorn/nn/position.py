@@ -6,19 +6,35 @@ queries, keys and values, and on the output. Each kind overrides the places wher
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from akorn.nn.checks import described, whole_number
 
 Grid = tuple[int, ...]
 """How the tokens lie: (length,) or (height, width), row by row."""
 
 
+def as_grid(grid: Iterable[int]) -> Grid:
+    """A grid as a tuple of plain numbers; ValueError if it is no grid."""
+    sizes = tuple(grid) if isinstance(grid, Iterable) else ()
+    try:
+        whole = tuple(whole_number("size", size) for size in sizes)
+    except ValueError:
+        whole = ()
+    if len(whole) not in (1, 2):
+        got = sizes or described(grid)
+        raise ValueError(f"a grid is (length,) or (height, width), whole numbers, each at least 1; got {got}")
+    return whole
+
+
 def grid_tokens(grid: Grid) -> int:
     """The number of tokens on a grid; ValueError if it is no grid."""
-    if len(grid) not in (1, 2) or min(grid) < 1:
-        raise ValueError(f"a grid is (length,) or (height, width), each at least 1; got {grid}")
-    return grid[0] * (grid[1] if len(grid) == 2 else 1)
+    return math.prod(as_grid(grid))
 
 
 class Position(nn.Module):
@@ -32,8 +48,8 @@ class Position(nn.Module):
 
     def __init__(self, grid: Grid) -> None:
         super().__init__()
-        self.tokens = grid_tokens(grid)
-        self.grid = tuple(grid)
+        self.grid = as_grid(grid)
+        self.tokens = grid_tokens(self.grid)
 
     def on_tokens(self, x: Tensor) -> Tensor:
         """[B, tokens, C], before queries and keys are computed."""
@@ -55,6 +71,9 @@ class Position(nn.Module):
         """On what attention returns, before the output map."""
         return o
 
+    def renew(self, device: torch.device) -> None:
+        """Make anew, on this device, what is not saved with the weights: it may have been built without values."""
+
     def check(self, tokens: int) -> None:
         """ValueError unless the grid has this many tokens."""
         if tokens != self.tokens:
@@ -63,6 +82,7 @@ class Position(nn.Module):
 
 def sine_cosine(grid: Grid, channels: int) -> Tensor:
     """[tokens, channels]: for each axis of the grid, sines and cosines of place · 10000^(−i/F)."""
+    grid = as_grid(grid)
     per_axis, rest = divmod(channels, 2 * len(grid))
     if rest:
         raise ValueError(f"{channels} channels cannot hold sines and cosines for each axis of {grid}")
@@ -108,6 +128,15 @@ class RotaryPosition(Position):
         super().__init__(grid)
         self.head_dim = head_dim
         self.register_buffer("matrices", rotary_matrices(grid, head_dim), persistent=False)
+
+    def renew(self, device: torch.device) -> None:
+        """Make the matrices anew, in place unless they are elsewhere."""
+        with torch.device("cpu"):
+            start = rotary_matrices(self.grid, self.matrices.shape[1] * 2)
+        if self.matrices.device == device:
+            self.matrices.copy_(start)
+        else:
+            self.matrices = start.to(device, self.matrices.dtype)
 
     def on_query(self, q: Tensor) -> Tensor:
         """Rotate the queries."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.nn.checks import whole_number
 from akorn.nn.convolution import conv2d
 from akorn.nn.norm import autocast_dtype, per_channel, pointwise
 
@@ -41,12 +42,12 @@ class Readout(nn.Module):
         narrow: bool = False,
     ) -> None:
         super().__init__()
-        if n_out < 1:
-            raise ValueError(f"z needs at least one dimension, got n_out={n_out}")
-        if kernel_size < 1 or kernel_size % 2 == 0:
+        channels, n_out = whole_number("channels", channels), whole_number("n_out", n_out)
+        kernel_size = whole_number("kernel_size", kernel_size)
+        if kernel_size % 2 == 0:
             raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
         self.channels = channels
-        self.out_channels = channels if out_channels is None else out_channels
+        self.out_channels = channels if out_channels is None else whole_number("out_channels", out_channels)
         self.n_out = n_out
         self.kernel_size = kernel_size
         self.narrow = narrow

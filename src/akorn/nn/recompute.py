@@ -8,13 +8,12 @@ r = 2 and 1,287 with r = 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import comb
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from akorn.kernels.keep import keeping
 
@@ -37,6 +36,9 @@ class Step(Protocol):
 Parameters = Callable[[], Sequence[Tensor]]
 """The tensors, besides the state and c, that steps depend on, as they are now."""
 
+Buffers = Callable[[], Mapping[str, Tensor]]
+"""What steps may read but must leave as it is, by name, as it is now."""
+
 Reverse = Callable[["Reversal", Tensor, int], bool]
 """(reversal, x, t): step t backward from the state x before it, in a way of its own; False where it has none."""
 
@@ -47,6 +49,7 @@ class Chain(NamedTuple):
     step: Step
     reverse: Reverse
     parameters: Parameters
+    buffers: Buffers
 
 
 def recomputed(
@@ -54,8 +57,9 @@ def recomputed(
 ) -> tuple[Tensor, list[Tensor]]:
     """`steps` steps from x, with the memory of a single step and `snapshots` states in the backward pass.
 
-    Gradients reach x, c and the chain's parameters. A step that depends on anything else that wants a gradient, or
-    that draws random numbers, is refused, since it could not be repeated.
+    Gradients reach x, c and the chain's parameters, once: they have no gradients of their own. A step that depends on
+    anything else that wants a gradient, that draws random numbers or changes a buffer is refused, since it could not
+    be repeated.
     """
     x, energies = _Chain.apply(chain, steps, snapshots, x, c, *chain.parameters())  # type: ignore[no-untyped-call]
     return x, list(energies.unbind(0))
@@ -73,6 +77,8 @@ class _Chain(torch.autograd.Function):
         states, energies = [], []
         copy: Tensor | None = None
         before = _random_state(x.device)
+        buffers = chain.buffers()  # held, so that no other array takes the place of one
+        versions = _versions(buffers)
         for t in range(steps):
             if t in kept:
                 states.append(x)
@@ -82,17 +88,24 @@ class _Chain(torch.autograd.Function):
         after = _random_state(x.device)
         if before is not None and after is not None and not torch.equal(before, after):
             raise ValueError("recompute=True cannot repeat steps that draw random numbers, such as a dropout's")
+        if changed := [name for name, version in _versions(chain.buffers()).items() if versions.get(name) != version]:
+            raise ValueError(
+                f"recompute=True cannot repeat steps that change buffers, such as a BatchNorm's in training: here"
+                f" {', '.join(changed)}"
+            )
         ctx.chain, ctx.plan = chain, plan
         kind = x.device.type
         ctx.autocast = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
         ctx.save_for_backward(c, *states)
         ctx.values = values
         ctx.versions = [value._version for value in values]
-        return x, torch.stack(energies) if energies else x.new_empty(0)
+        # Detached from the array that a step may have given a view of, so that it can be changed in place.
+        return x.detach(), torch.stack(energies) if energies else x.new_empty(0)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_energies: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # as create_graph=True has it
+            raise RuntimeError("recompute=True has no second derivatives (create_graph=True): use recompute=False")
         c, *states = ctx.saved_tensors
         now = ctx.chain.parameters()
         if [id(value) for value in now] != [id(value) for value in ctx.values]:
@@ -114,6 +127,11 @@ def _random_state(device: torch.device) -> Tensor | None:
     if device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
         return torch.cuda.get_rng_state(device)
     return None
+
+
+def _versions(buffers: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
+    """Which array each buffer is, and how often it was changed in place: known without asking the device."""
+    return {name: (id(b), 0 if b.is_inference() else b._version) for name, b in buffers.items()}
 
 
 def _check_sources(outputs: Sequence[Tensor], known: Sequence[Tensor]) -> None:
