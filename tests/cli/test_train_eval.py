@@ -41,6 +41,9 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert (kept["name"], kept["seed"], kept["config"]["data"]) == ("sudoku_akorn", 5, "test")
     assert str(tmp_path) not in record.read_text()
 
+    (tmp_path / model / "training.json").write_text("{")
+    assert_refused(akorn("eval", model, "--data", "nowhere.csv"), "training.json: damaged")  # before the data is read
+
     rendered = akorn("results")
     assert rendered.returncode == 0, rendered.stderr
     page = (tmp_path / "RESULTS.md").read_text()

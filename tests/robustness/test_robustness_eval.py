@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -266,3 +267,10 @@ def test_eval_refuses(
     given = {"model": str(model_folder), "data": tmp_path / "none", "device": "cpu", **options}
     with pytest.raises(AkornError, match=words):
         eval_robustness.run(eval_robustness.Options(**given))  # type: ignore[arg-type]
+
+
+def test_a_damaged_note_on_the_training_is_said_before_any_work(model_folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(model_folder, tmp_path / "copy")
+    (copy / "training.json").write_text("{")
+    with pytest.raises(AkornError, match=r"training\.json: damaged"):
+        eval_robustness.run(eval_robustness.Options(model=str(copy), data=tmp_path / "none", device="cpu"))

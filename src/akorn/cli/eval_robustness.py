@@ -103,6 +103,7 @@ def run(options: Options) -> int:
     options = replace(options, results=check_ledger(options.results))
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
+    from akorn.models import training_of
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
     from akorn.robustness.report import Request, evaluate, shown_passes
@@ -113,6 +114,7 @@ def run(options: Options) -> int:
     began = time.monotonic()
     device = pick_device(options.device)
     model = _load(options.model).to(device)
+    training_of(options.model)  # the record will tell it: a damaged file shows before any work
     source = _load(options.source).to(device) if options.source is not None else None
     request = Request(
         wanted, options.limit, options.attack_limit, options.epsilon, options.eot, options.attack_steps,

@@ -69,7 +69,7 @@ def run(options: Options) -> int:
 
     from akorn.devices import pick_device
     from akorn.engine.processes import is_main
-    from akorn.models import load_model
+    from akorn.models import load_model, training_of
     from akorn.sudoku.data import SudokuData, load
     from akorn.sudoku.evaluate import evaluate
     from akorn.sudoku.net import SudokuNet
@@ -78,6 +78,7 @@ def run(options: Options) -> int:
     if not isinstance(model, SudokuNet):
         raise AkornError(f"{options.model}: no Sudoku model, but one for {model.task}")
     model.to(pick_device(options.device))
+    training_of(options.model)  # the record will tell it: a damaged file shows before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
         chosen = np.linspace(0, len(puzzles) - 1, options.limit).round().astype(int)
