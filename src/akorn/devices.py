@@ -142,3 +142,10 @@ def machine_memory() -> float:
         except (OSError, ValueError):  # there is none, or it is the word "max"
             continue
     return least
+
+
+def device_memory(device: torch.device) -> float:
+    """Bytes of the memory that a device works in."""
+    import torch
+
+    return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else machine_memory()

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-pytest.register_assert_rewrite("layer_norm_arrays")
+pytest.register_assert_rewrite("nearness")
 
 GPU = torch.cuda.is_available()  # without one, tests/conftest.py has turned the interpreter on
 

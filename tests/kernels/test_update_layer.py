@@ -5,9 +5,9 @@ import logging
 
 import pytest
 import torch
+from nearness import close as close_within
 from torch.utils.checkpoint import checkpoint
 from update_cases import BF16, F16, F32, F64, replayed, with_gradients
-from update_cases import close as close_within
 
 from akorn import kernels
 from akorn import nn as akn

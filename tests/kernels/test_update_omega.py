@@ -4,8 +4,8 @@ import random
 
 import pytest
 import torch
+from nearness import close as close_within
 from update_cases import BF16, ENERGY, F16, F32, F64, states
-from update_cases import close as close_within
 
 from akorn import nn as akn
 from akorn import oscillators as osc

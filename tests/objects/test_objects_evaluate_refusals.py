@@ -15,10 +15,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from akorn.errors import AkornError
 from akorn.models import training_of
+from akorn.objects.cluster import kmeans_memory
 from akorn.objects.config import AkornConfig
 from akorn.objects.data import generate, write_npz
 from akorn.objects.model import build
-from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of, kmeans_memory
+from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
 
 
 def test_a_folder_of_its_name_does_not_hide_the_set_that_a_model_was_trained_on(
@@ -120,8 +121,7 @@ def test_pictures_that_do_not_fit_the_memory(monkeypatch: pytest.MonkeyPatch) ->
     average, kmeans = Segmenter(Seen()), Segmenter(Seen(), SegmentSettings("kmeans"))
 
     def give(gib: float) -> None:
-        for module in ("segmenter", "cluster"):
-            monkeypatch.setattr(f"akorn.objects.{module}.machine_memory", lambda: gib * 2**30)
+        monkeypatch.setattr("akorn.devices.machine_memory", lambda: gib * 2**30)
 
     give(8.0)
     kmeans.check(4, 1024, 1024)  # 65,536 patches: about 1 GiB

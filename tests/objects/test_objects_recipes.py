@@ -15,6 +15,7 @@ from akorn.engine.config import check as check_training
 from akorn.engine.tables import chosen, render
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
+from akorn.objects.model import build
 from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
 from akorn.objects.tables import CLUSTERING, NATURAL, SHAPES_TABLE, SYNTH, TABLES, TRIED
 
@@ -296,3 +297,20 @@ def test_shapes_tells_for_how_many_epochs(training: dict[str, Any] | None, epoch
         line for line in render([one], [SHAPES_TABLE]).splitlines() if line.startswith("| AKOrN, attention, L = 3")
     ]
     assert [part.strip() for part in line.split("|")][6:8] == [epochs, "100"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "baseline", "more"),
+    [
+        ("shapes_akorn_l1", "shapes_itrsa_l1", 0.0),
+        ("shapes_akorn_l2", "shapes_itrsa_l2", -5.8),
+        ("shapes_akorn_l3", "shapes_itrsa_l3", -8.5),
+        ("clevrtex_akorn_l2", "clevrtex_itrsa_l2", -3.8),
+        ("shapes_akorn_l3", "shapes_vit", -4.1),
+        ("clevrtex_akorn_l2", "clevrtex_vit", -0.9),
+        ("tetrominoes_akorn_conv", "tetrominoes_itrconv", 0.0),
+    ],
+)
+def test_baselines_have_as_many_parameters_as_the_docs_say(ours: str, baseline: str, more: float) -> None:
+    counts = [sum(p.numel() for p in build(RECIPES[name]().model).parameters()) for name in (baseline, ours)]
+    assert 100 * (counts[0] / counts[1] - 1) == pytest.approx(more, abs=0.1)

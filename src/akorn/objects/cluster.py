@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from akorn.devices import machine_memory
+from akorn.devices import device_memory, machine_memory
 from akorn.errors import AkornError
 from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
@@ -86,12 +86,22 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
 
 def check_memory(count: int, device: torch.device) -> None:
     """AkornError if the distances between so many points of one picture cannot fit the device's memory."""
-    if device.type == "cuda":
-        need, have = 4 * 8 * count**2, float(torch.cuda.get_device_properties(device).total_memory)
-    else:
-        need, have = 2 * 4 * count**2, machine_memory()  # one matrix in float32, and two halves to work in
+    # On a CPU one matrix in float32, and two halves to work in.
+    need, have = (4 * 8 if device.type == "cuda" else 2 * 4) * count**2, device_memory(device)
     if need > have:
         raise _too_many(count, need, have)
+
+
+def kmeans_memory(patches: int, channels: int, components: int, clusters: int, device: torch.device) -> int:
+    """Bytes that k-means of one picture takes at its peak, its features aside.
+
+    In units of P·F numbers: the points and the centred points, four copies for the restarts, and twice as much again
+    for their differences from a mean; in Lloyd's steps once as much, and four times [4, P, clusters].
+    """
+    number = 4 if device.type == "mps" else 8
+    size = channels if min(patches, channels) <= components else components  # as `as_points` leaves them
+    starts, lloyd = 14 * size, 10 * size + 16 * clusters
+    return number * patches * max(starts, lloyd)
 
 
 def _too_many(count: int, need: int, have: float) -> AkornError:

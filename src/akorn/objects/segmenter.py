@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from akorn.augment.pictures import as_float
-from akorn.devices import machine_memory, pick_device
+from akorn.devices import device_memory, pick_device
 from akorn.errors import AkornError
-from akorn.objects.cluster import Method, check_memory, partitions
+from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
 from akorn.objects.tree import Counts
 
@@ -108,7 +108,7 @@ class Segmenter:
         features = 4 * patches * channels
         # Pixels as floats, once as they are and once in −1 to 1; after that two masks of 8 bytes a pixel.
         looking = max(8 * config.image_channels, 16) * height * width + features
-        have = _memory(self.device)
+        have = device_memory(self.device)
         if looking > have:
             raise _too_much(f"pictures of {height:,} × {width:,} pixels are too large: they take", looking, have)
         grouping = features + kmeans_memory(patches, channels, components, clusters, self.device)
@@ -159,23 +159,6 @@ class Segmenter:
         """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
         height, width = images.shape[2:]
         return self.masks(self.features(images, number), (height, width))(clusters)
-
-
-def kmeans_memory(patches: int, channels: int, components: int, clusters: int, device: torch.device) -> int:
-    """Bytes that k-means of one picture takes at its peak, its features aside.
-
-    In units of P·F numbers: the points and the centred points, four copies for the restarts, and twice as much again
-    for their differences from a mean; in Lloyd's steps once as much, and four times [4, P, clusters].
-    """
-    number = 4 if device.type == "mps" else 8
-    size = channels if min(patches, channels) <= components else components  # as `as_points` leaves them
-    starts, lloyd = 14 * size, 10 * size + 16 * clusters
-    return number * patches * max(starts, lloyd)
-
-
-def _memory(device: torch.device) -> float:
-    """Bytes of the memory that the device works in."""
-    return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else machine_memory()
 
 
 def _too_much(what: str, need: int, have: float) -> AkornError:

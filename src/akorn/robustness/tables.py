@@ -78,7 +78,10 @@ PRETRAINED = table(
     note=_NOTE,
 )
 
-_NOISE_ROWS = (
+_Models = tuple[tuple[str, str], ...]
+"""Heading and recipe."""
+
+_USUAL: _Models = (
     ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
     ("ResNet-18", "cifar10_resnet18"),
     ("ResNet-18, σ = 0.2", "cifar10_resnet18_noise02"),
@@ -86,6 +89,10 @@ _NOISE_ROWS = (
     ("ItrConv", "cifar10_itrconv"),
     ("ViT", "cifar10_vit"),
     ("AKOrN-conv without Proj", "cifar10_akorn_conv_no_proj"),
+)
+
+_NOISE_ROWS: _Models = (
+    *_USUAL,
     ("AKOrN-conv without Ω", "cifar10_akorn_conv_no_omega"),
     ("AKOrN-conv without C", "cifar10_akorn_conv_no_c"),
     ("AKOrN-conv without m", "cifar10_akorn_conv_no_m"),
@@ -109,17 +116,8 @@ RANDOM_NOISE = table(
     note="The paper shows bars without numbers, AKOrN far ahead, and does not say how the noise is distributed.",
 )
 
-_Models = tuple[tuple[str, str], ...]
-"""Heading and recipe."""
-
 _MODELS: _Models = (
-    ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
-    ("ResNet-18", "cifar10_resnet18"),
-    ("ResNet-18, σ = 0.2", "cifar10_resnet18_noise02"),
-    ("ResNet-18, σ = 0.225", "cifar10_resnet18_noise0225"),
-    ("ItrConv", "cifar10_itrconv"),
-    ("ViT", "cifar10_vit"),
-    ("AKOrN-conv without Proj", "cifar10_akorn_conv_no_proj"),
+    *_USUAL,
     ("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
     ("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
 )
