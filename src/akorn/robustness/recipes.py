@@ -54,13 +54,13 @@ class CifarRecipe:
 
 
 def _paper() -> TrainConfig:
-    """The published protocol."""
+    """The published protocol, in bf16."""
     return TrainConfig(
         epochs=400,
         batch_size=128,
         optimiser=OptimiserConfig(name="adam", learning_rate=1e-4),
         ema=EmaConfig(decay=0.99, every=10, after=200),
-        precision="tf32",
+        precision="bf16",
         graph=True,
     )
 
