@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from akorn.errors import AkornError
+from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, EXTRA
 from akorn.robustness.data import Pictures, find_cifar10c, load_cifar10, load_cifar10c, made_by_us
-from akorn.robustness.data.cifar import CLASSES
 from akorn.robustness.data.cifar_c import stored_corruptions
 
 RNG = np.random.default_rng(0)
@@ -234,6 +234,8 @@ def test_a_folder_without_corruptions_is_refused(corrupted: Path, tmp_path: Path
         find_cifar10c(corrupted, 3)
     with pytest.raises(AkornError, match="nowhere does not exist"):
         find_cifar10c(tmp_path / "nowhere", 3)
+    with pytest.raises(AkornError, match=r"labels\.npy is no folder"):
+        find_cifar10c(corrupted / "labels.npy", 3)
 
 
 def test_bad_files_of_corruptions_are_refused(corrupted: Path, tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ from robustness_toy import TINY, Templates, template_pictures
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.robustness.attacks import FGSM, PGD, gradient_agreement, loss_gradient, mean_loss, per_picture
+from akorn.robustness.attacks import (
+    FGSM,
+    PGD,
+    gradient_agreement,
+    loss_gradient,
+    mean_loss,
+    per_picture,
+    start_agreement,
+)
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
     EvalSettings,
@@ -167,6 +175,9 @@ def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
         autoattack(Templates(), as_float(images), labels, version="rand", epsilon=epsilon)
     with pytest.raises(AkornError, match="steps"):
         PGD(steps=0)
+    for attack in (PGD, FGSM):
+        with pytest.raises(AkornError, match="the attack's loss is 'hinge'"):
+            attack(loss="hinge")  # type: ignore[arg-type]
 
 
 def test_autoattack_on_models_with_and_without_a_random_start() -> None:
@@ -232,17 +243,34 @@ def test_a_start_is_fixed_and_freed() -> None:
     assert model.random_start
 
 
+class Turning(Templates):
+    """Every start looks at the picture through other signs: gradients of two starts have little in common."""
+
+    kept = 0.5
+    """The share of signs that are kept; with a half of them, nothing."""
+
+    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        signs = (self.kept - torch.rand(images.shape, generator=generator)).sign()
+        return super().forward(0.5 + (images - 0.5) * signs, generator)
+
+
+def test_starts_agree_as_far_as_they_have_a_direction_in_common() -> None:
+    images, labels = template_pictures(40)
+    pictures = as_float(images)
+    assert start_agreement(Templates(), pictures, labels, 1, generator()).min() > 0.999  # a function
+    turning = Turning(0.05)
+    for eot in (1, 16):
+        assert abs(float(start_agreement(turning, pictures, labels, eot, generator()).mean())) < 0.05
+    turning.kept = 0.7
+    one, many = (float(start_agreement(turning, pictures, labels, eot, generator()).mean()) for eot in (1, 16))
+    assert 0.05 < one < 0.2
+    assert many == pytest.approx(16 * one / (1 + 15 * one), abs=0.1)  # what 16 share adds up, the rest cancels out
+
+
 def test_gradients_nearby_agree_where_the_loss_is_smooth() -> None:
     """However random the starts are, which both gradients share, and however sure the answers."""
     images, labels = template_pictures(8)
     pictures = images.float() / 255
-
-    class Turning(Templates):
-        """Every start looks at the picture through other signs: gradients of two starts have nothing in common."""
-
-        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-            signs = (torch.rand(images.shape, generator=generator) - 0.5).sign()
-            return super().forward(0.5 + (images - 0.5) * signs, generator)
 
     for model in (Templates(0.05), Turning(0.05), Templates(rough=0.002)):
         same = gradient_agreement(model, pictures, labels, 3, generator(), distance=0.0)

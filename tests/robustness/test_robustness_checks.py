@@ -27,6 +27,9 @@ def test_an_honest_model_passes(blur: float) -> None:
     assert [check.name for check in found] == ["steps", "eot", "epsilon", "smooth", "gradient", "black-box"]
     assert [check.passed for check in found] == [True] * 6, [check.reason for check in found]
     assert found[2].accuracies["128/255"] == 0
+    between = ["between starts", "between means over 4"] if blur else []
+    assert list(found[4].accuracies) == ["cosine, %", *between]
+    assert all(cosine > 40 for cosine in found[4].accuracies.values())
     assert found[4].accuracies["cosine, %"] > 90
     assert set(found[5].accuracies) == {"pgd", "noise", "square", "transfer"}
     assert bool(found[1].accuracies) == bool(blur)

@@ -18,7 +18,7 @@ from akorn.cli import eval_robustness
 from akorn.errors import AkornError
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
-from akorn.robustness.config import ResNetConfig
+from akorn.robustness.config import AkornConfig, ResNetConfig
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, score
@@ -267,6 +267,23 @@ def test_eval_refuses(
     given = {"model": str(model_folder), "data": tmp_path / "none", "device": "cpu", **options}
     with pytest.raises(AkornError, match=words):
         eval_robustness.run(eval_robustness.Options(**given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (replace(TINY, classes=5), "model: the model has 5 classes, expected CIFAR-10's 10"),
+        (replace(TINY, size=64), "model: the model is for pictures of 64 × 64, expected 32 × 32"),
+        (replace(TINY, head="projection"), "model: the model is no CIFAR-10 classifier yet: it was pre-trained only"),
+    ],
+)
+def test_eval_refuses_models_of_other_pictures(
+    config: AkornConfig, words: str, model_folder: Path, tmp_path: Path
+) -> None:
+    build(config).save_pretrained(model_folder)
+    data = write_cifar(tmp_path / "data")
+    with pytest.raises(AkornError, match=words):
+        eval_robustness.run(eval_robustness.Options(model=str(model_folder), data=data, device="cpu", results=None))
 
 
 def test_a_damaged_note_on_the_training_is_said_before_any_work(model_folder: Path, tmp_path: Path) -> None:

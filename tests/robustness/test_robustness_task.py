@@ -187,6 +187,8 @@ def test_impossible_recipes_are_refused() -> None:
         (replace(cifar10_akorn_conv(), data=DataConfig(augment=AugmentConfig(scale=(0.9, 0.2)))), "scale is"),
         (replace(cifar10_akorn_conv(), valid=ValidConfig(count=0)), r"valid\.count is 0"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(n=3)), "n=3"),
+        (replace(cifar10_akorn_conv(), model=AkornConfig(classes=5)), "5 classes, expected CIFAR-10's 10"),
+        (replace(cifar10_akorn_conv(), model=AkornConfig(size=64)), "64 × 64, expected 32 × 32"),
     ):
         with pytest.raises(AkornError, match=words):
             make_task(changed)

@@ -14,7 +14,7 @@ from robustness_toy import TINY, Templates, template_pictures
 from akorn.cli import classify, eval_robustness, parse
 from akorn.errors import AkornError
 from akorn.robustness.classifier import Classifier, read_picture
-from akorn.robustness.config import CLASSES, ResNetConfig
+from akorn.robustness.config import CLASSES, ResNetConfig, ViTConfig
 from akorn.robustness.evaluate import as_float, score
 from akorn.robustness.model import build
 from akorn.robustness.plots import plot_accuracy, plot_adversarial, plot_reliability
@@ -47,6 +47,13 @@ def test_the_answer_depends_on_the_picture_alone() -> None:
         Classifier(build(ResNetConfig(width=4, blocks=(1,), head="projection")), device="cpu")
     with pytest.raises(ValueError, match="3, 32, 32"):
         classifier.classify(torch.zeros(1, 3, 16, 16))
+    assert classifier.classify([]) == []
+    for foreign, words in (
+        (ResNetConfig(width=4, blocks=(1,), classes=5), "5 classes, expected CIFAR-10's 10"),
+        (ViTConfig(channels=8, heads=2, blocks=1, size=64), "64 × 64, expected 32 × 32"),
+    ):
+        with pytest.raises(AkornError, match=words):
+            Classifier(build(foreign), device="cpu")
 
 
 def test_pictures_are_read_as_they_are_or_changed_and_said(tmp_path: Path) -> None:

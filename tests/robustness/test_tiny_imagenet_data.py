@@ -62,6 +62,9 @@ def test_half_size_is_the_mean_of_four_pixels(tiny: Path) -> None:
 def test_bad_tiny_imagenets_are_refused(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="does not exist"):
         load_tiny_imagenet(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(AkornError, match="file is no folder"):
+        load_tiny_imagenet(tmp_path / "file")
     empty = tmp_path / "empty"
     (empty / "train").mkdir(parents=True)
     with pytest.raises(AkornError, match="has no folder in it"):

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from akorn.robustness.attacks import FGSM, PGD
+    from akorn.robustness.attacks import FGSM, PGD, gradient_agreement, start_agreement
     from akorn.robustness.calibration import Reliability, expected_calibration_error, reliability
     from akorn.robustness.checks import check_defence
     from akorn.robustness.classifier import Classifier, Prediction
@@ -40,11 +40,13 @@ _LAZY = {
     "check_defence": "checks",
     "corrupt": "corruptions",
     "expected_calibration_error": "calibration",
+    "gradient_agreement": "attacks",
     "load_cifar10": "data",
     "load_cifar10c": "data",
     "load_tiny_imagenet": "data",
     "reliability": "calibration",
     "score": "evaluate",
+    "start_agreement": "attacks",
 }
 
 __all__ = [
@@ -67,11 +69,13 @@ __all__ = [
     "check_defence",
     "corrupt",
     "expected_calibration_error",
+    "gradient_agreement",
     "load_cifar10",
     "load_cifar10c",
     "load_tiny_imagenet",
     "reliability",
     "score",
+    "start_agreement",
 ]
 
 

@@ -2,8 +2,9 @@
 
 Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is no single function: its gradient at one
 start says little about the next. Expectation over transformation (Athalye et al.) follows the mean of the gradients
-over `eot` starts, drawn anew in every step. Models without a random start need one only. Where pictures are few,
-several starts of each run at once: `at_once` says how many pictures that may be.
+over `eot` starts, drawn anew in every step; `start_agreement` tells whether so many are enough. Models without a random
+start need one only. Where pictures are few, several starts of each run at once: `at_once` says how many pictures that
+may be.
 
 A loss may also be rough: its gradient holds for less than a grey level (`gradient_agreement`) and leads nowhere. With
 `noise`, PGD climbs the loss in the mean over noisy pictures instead, whose gradient is the mean of gradients nearby.
@@ -69,8 +70,7 @@ class PGD:
                 raise AkornError(f"{name} of the attack must be at least 1, got {getattr(self, name)}")
         if self.step_size is not None and not 0 < self.step_size < float("inf"):
             raise AkornError(f"the attack's step size must be above 0, got {self.step_size}")
-        if self.loss not in ("cross-entropy", "margin"):
-            raise AkornError(f"the attack's loss is {self.loss!r}, expected cross-entropy or margin")
+        _check_loss(self.loss)
 
     def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         """Adversarial pictures in the shape of `images`; the generator draws beginnings and starts."""
@@ -110,6 +110,7 @@ class FGSM:
         check_epsilon(self.epsilon)
         if self.eot < 1:
             raise AkornError(f"eot of the attack must be at least 1, got {self.eot}")
+        _check_loss(self.loss)
 
     def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         """Adversarial pictures in the shape of `images`."""
@@ -184,6 +185,25 @@ def gradient_agreement(
     return F.cosine_similarity(here, there, 1)
 
 
+def start_agreement(
+    model: Attackable,
+    images: Tensor,
+    labels: Tensor,
+    eot: int,
+    generator: torch.Generator,
+    at_once: int | None = None,
+) -> Tensor:
+    """The cosine between two gradients at each picture, each the mean over `eot` starts of its own: [B].
+
+    With one start each it says how much of a gradient is the picture's and not the start's; with as many as an attack
+    averages, whether those are enough: near 0 each step of the attack goes another way.
+    """
+    one, other = (
+        loss_gradient(model, images, labels, eot, generator, "margin", at_once)[0].flatten(1) for _ in range(2)
+    )
+    return F.cosine_similarity(one, other, 1)
+
+
 def _copies(images: Tensor, count: int, noise: float, generator: torch.Generator | None) -> Tensor:
     """Every picture so many times, [count · B, 3, H, W], with noise of its own each."""
     x = images.repeat(count, 1, 1, 1)
@@ -205,6 +225,11 @@ def per_picture(logits: Tensor, labels: Tensor, loss: LossName) -> Tensor:
         return F.cross_entropy(logits, labels, reduction="none")
     right = F.one_hot(labels, logits.shape[1]).bool()
     return logits.masked_fill(right, float("-inf")).amax(1) - logits.gather(1, labels[:, None])[:, 0]
+
+
+def _check_loss(loss: str) -> None:
+    if loss not in ("cross-entropy", "margin"):
+        raise AkornError(f"the attack's loss is {loss!r}, expected cross-entropy or margin")
 
 
 def check_epsilon(epsilon: float) -> None:

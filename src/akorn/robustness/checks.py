@@ -8,7 +8,8 @@ threshold instead):
     eot         more starts behind each gradient only lower it, and it settles
     epsilon     a larger ε only lowers it, down to nothing
     smooth      PGD on the loss in the mean over noisy pictures does no better than PGD
-    gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow
+    gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow; beside it,
+                without a verdict, whether those of two random starts do, and those of two means over starts
     black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
                 than PGD
 
@@ -28,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.robustness.attacks import EPSILON, PGD, gradient_agreement
+from akorn.robustness.attacks import EPSILON, PGD, Attackable, gradient_agreement, start_agreement
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
     EvalSettings,
@@ -48,6 +49,10 @@ ERRORS = 2.0
 
 AGREEMENT = 50.0
 """The least mean cosine of gradients nearby, in percent, that passes for the same way: an angle of 60°."""
+
+
+Agreement = Callable[[Attackable, Tensor, Tensor, int, torch.Generator], Tensor]
+"""(model, pictures, labels, starts behind a gradient, generator) → a cosine a picture"""
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,8 @@ class Check:
     name: str
     passed: bool
     accuracies: dict[str, float]
-    """In percent, in the order in which they should fall (where attacks are compared, PGD first); for `gradient` the
-    mean cosine."""
+    """In percent, in the order in which they should fall (where attacks are compared, PGD first); for `gradient` mean
+    cosines."""
     reason: str
     """What failed, or what was found to hold."""
     starts: int = 1
@@ -211,15 +216,22 @@ def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: 
     """The check `gradient`; with as many starts behind each gradient as the attacks have."""
     device = next(model.parameters()).device
     generator = torch.Generator(device).manual_seed(asking.seed)
-    with asked(model, asking.precision, search=True):
+
+    def mean(agreement: Agreement, starts: int) -> float:
         cosines = [
-            gradient_agreement(model, as_float(part.to(device)), truth.to(device), eot, generator)  # type: ignore[arg-type]
+            agreement(model, as_float(part.to(device)), truth.to(device), starts, generator)  # type: ignore[arg-type]
             for part, truth in zip(images.split(asking.batch_size), labels.split(asking.batch_size), strict=True)
         ]
-    mean = 100 * float(torch.cat(cosines).mean())
-    same = mean >= AGREEMENT
+        return 100 * float(torch.cat(cosines).mean())
+
+    with asked(model, asking.precision, search=True):
+        figures = {"cosine, %": mean(gradient_agreement, eot)}
+        if is_random(model):
+            figures["between starts"] = mean(start_agreement, 1)
+            figures[f"between means over {eot}"] = mean(start_agreement, eot)
+    same = figures["cosine, %"] >= AGREEMENT
     reason = "gradients nearby agree" if same else "gradients a quarter of a grey level apart do not agree"
-    return Check("gradient", same, {"cosine, %": mean}, reason, eot if is_random(model) else 1)
+    return Check("gradient", same, figures, reason, eot if is_random(model) else 1)
 
 
 def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:

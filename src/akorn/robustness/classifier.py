@@ -16,11 +16,9 @@ from akorn.devices import pick_device
 from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
 from akorn.pictures import flatten, open_picture
-from akorn.robustness.config import CLASSES
+from akorn.robustness.config import CLASSES, SIDE, check_classifier
 from akorn.robustness.evaluate import as_float, probabilities
 from akorn.robustness.net import CifarNet
-
-SIDE = 32
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ class Classifier:
     """
 
     def __init__(self, model: CifarNet, device: str = "auto") -> None:
-        if model.config.head != "classes" or model.config.classes != len(CLASSES):
-            raise AkornError(f"the model has no head for CIFAR-10's {len(CLASSES)} classes: it was pre-trained only")
+        check_classifier(model.config)
         self.device = pick_device(device)
         self.model = model.to(self.device).eval()
 
@@ -85,6 +82,8 @@ class Classifier:
         """
         if starts < 1:
             raise AkornError(f"starts must be at least 1, got {starts}")
+        if not len(images):
+            return []
         batch = images if isinstance(images, Tensor) else torch.stack([picture.pixels for picture in images])
         if batch.ndim != 4 or tuple(batch.shape[1:]) != (3, SIDE, SIDE):
             raise ValueError(f"pictures are [B, 3, {SIDE}, {SIDE}], got the shape {list(batch.shape)}")

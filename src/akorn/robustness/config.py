@@ -11,6 +11,8 @@ from akorn.settings import as_json, check_fields, from_json
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 """CIFAR-10's, in the order of its labels."""
+SIDE = 32
+"""Height and width of its pictures, and of what the models see of Tiny-ImageNet's."""
 
 Head = Literal["classes", "projection"]
 """What follows the features: averages and a linear map to the classes, or SimCLR's projection for pre-training."""
@@ -135,6 +137,21 @@ def check(config: ModelConfig) -> None:
         _check_oscillators(config)
     if isinstance(config, ViTConfig):
         _check_tokens(config)
+
+
+def check_cifar(config: ModelConfig) -> None:
+    """AkornError unless the model takes pictures of CIFAR-10's size and, where it classifies, knows its classes."""
+    if (size := getattr(config, "size", SIDE)) != SIDE:
+        raise AkornError(f"the model is for pictures of {size} × {size}, expected {SIDE} × {SIDE} (its size)")
+    if config.head == "classes" and config.classes != len(CLASSES):
+        raise AkornError(f"the model has {config.classes} classes, expected CIFAR-10's {len(CLASSES)}")
+
+
+def check_classifier(config: ModelConfig) -> None:
+    """AkornError unless it is a classifier of CIFAR-10."""
+    check_cifar(config)
+    if config.head != "classes":
+        raise AkornError("the model is no CIFAR-10 classifier yet: it was pre-trained only")
 
 
 def _check_blocks(config: AkornConfig | ItrConvConfig) -> None:

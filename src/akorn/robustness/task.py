@@ -18,13 +18,13 @@ from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, read_folder
 from akorn.robustness.augmix import augmix
-from akorn.robustness.config import check, from_settings, to_settings
+from akorn.robustness.config import SIDE, check, check_cifar, from_settings, to_settings
 from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import CifarRecipe, DataConfig
 
-_SIZE = (32, 32)  # what the models see, also of Tiny-ImageNet's 64×64
+_SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
 
 class TrainingPictures:
@@ -174,6 +174,7 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
 
 def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
+    check_cifar(recipe.model)
     check_augment(recipe.data.augment)
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
+from akorn.robustness.config import CLASSES
 from akorn.robustness.data.pictures import Pictures
 from akorn.robustness.data.safe_pickle import read_pickle
 
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FOLDER = "cifar-10-batches-py"
 ARCHIVE = "cifar-10-python.tar.gz"
 

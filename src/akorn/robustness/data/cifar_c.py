@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from akorn.errors import AkornError
+from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
-from akorn.robustness.data.cifar import CLASSES
 from akorn.robustness.data.pictures import Pictures
 
 
@@ -110,7 +110,8 @@ def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any,
 
 def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
-        raise AkornError(f"{folder} does not exist: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
+        wrong = "is no folder" if folder.exists() else "does not exist"
+        raise AkornError(f"{folder} {wrong}: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
 
 
 def stored_corruptions(folder: str | Path) -> list[str]:

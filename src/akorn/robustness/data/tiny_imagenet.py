@@ -66,7 +66,8 @@ def _find(path: Path) -> Path:
         if (root / "train").is_dir():
             return root
     if not path.is_dir():
-        raise AkornError(f"{path} does not exist: expected the folder tiny-imagenet-200")
+        wrong = "is no folder" if path.exists() else "does not exist"
+        raise AkornError(f"{path} {wrong}: expected the folder tiny-imagenet-200")
     raise AkornError(f"{path} has no train folder: expected tiny-imagenet-200, with train/WNID/images/*.JPEG")
 
 
