@@ -24,16 +24,17 @@ def test_an_honest_model_passes(blur: float) -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(60)
     found = check_defence(Templates(blur), images, labels, SMALL, EvalSettings(starts=2), source=Templates())
-    assert [check.name for check in found] == ["steps", "eot", "epsilon", "smooth", "gradient", "black-box"]
-    assert [check.passed for check in found] == [True] * 6, [check.reason for check in found]
+    assert [check.name for check in found] == ["steps", "eot", "epsilon", "smooth", "adaptive", "gradient", "black-box"]
+    assert [check.passed for check in found] == [True] * 7, [check.reason for check in found]
     assert found[2].accuracies["128/255"] == 0
     between = ["between starts", "between means over 4"] if blur else []
-    assert list(found[4].accuracies) == ["cosine, %", *between]
-    assert all(cosine > 40 for cosine in found[4].accuracies.values())
-    assert found[4].accuracies["cosine, %"] > 90
-    assert set(found[5].accuracies) == {"pgd", "noise", "square", "transfer"}
+    assert found[4].accuracies == {}  # there are no Kuramoto layers
+    assert list(found[5].accuracies) == ["cosine, %", *between]
+    assert all(cosine > 40 for cosine in found[5].accuracies.values())
+    assert found[5].accuracies["cosine, %"] > 90
+    assert set(found[6].accuracies) == {"pgd", "noise", "square", "transfer"}
     assert bool(found[1].accuracies) == bool(blur)
-    assert [check.starts for check in found] == ([2, 2, 2, 2, 4, 1] if blur else [1] * 6)
+    assert [check.starts for check in found] == ([2, 2, 2, 2, 1, 4, 1] if blur else [1] * 7)
 
 
 def test_no_attack_runs_twice() -> None:

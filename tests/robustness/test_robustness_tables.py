@@ -99,8 +99,10 @@ def filled(table: Table, *found: dict[str, object]) -> dict[tuple[str, str], str
 
 
 EVERY = {
-    "fgsm": 1.0, "pgd": 2.0, "pgd_smooth": 3.0, "transfer": 4.0, "square": 5.0, "square_unattacked": 6.0,
-    "autoattack": 7.0, "autoattack_unattacked": 8.0, "autoattack_standard": 9.0, "autoattack_standard_unattacked": 10.0,
+    "fgsm": 1.0, "pgd": 2.0, "pgd_smooth": 3.0, "pgd_adaptive": 4.0, "transfer": 5.0, "square": 6.0,
+    "square_unattacked": 7.0,
+    "autoattack": 8.0, "autoattack_adaptive": 9.0, "autoattack_unattacked": 10.0, "autoattack_standard": 11.0,
+    "autoattack_standard_unattacked": 12.0,
 }  # fmt: skip
 HARD = {**ATTACK, "starts": 1, "attack_steps": 50, "smooth_eot": 20, "source": "cifar10_resnet18"}
 
@@ -109,9 +111,9 @@ def test_each_attack_has_its_row() -> None:
     found = record("cifar10_akorn_conv", "2026-01-01", EVERY, **HARD)
     place = {heading: figures for (_, heading), figures in filled(ATTACKS[0], found).items()}
     assert place.keys() == {"AKOrN-conv, N = 2"}
-    assert list(filled(ATTACKS[0], found).values()) == [f"{k}.0 (1)" for k in range(1, 11)]
+    assert list(filled(ATTACKS[0], found).values()) == [f"{k}.0 (1)" for k in range(1, 13)]
     later = filled(ATTACKS[1], found | {"config": {**found["config"], "pretrained": True}})  # type: ignore[dict-item]
-    assert len(later) == 10
+    assert len(later) == 12
     assert not filled(ATTACKS[1], found)
 
 
@@ -122,9 +124,12 @@ def test_each_attack_has_its_row() -> None:
         ({"epsilon": 16 / 255}, ""),
         ({"precision": "bf16"}, ""),
         ({"eot": 5}, "square square_unattacked autoattack_standard autoattack_standard_unattacked"),
-        ({"queries": 1000}, "fgsm pgd pgd_smooth transfer autoattack autoattack_unattacked"),
-        ({"starts": 16}, " ".join(list(EVERY)[4:])),
-        ({"attack_steps": 10}, "fgsm " + " ".join(list(EVERY)[4:])),
+        (
+            {"queries": 1000},
+            "fgsm pgd pgd_smooth pgd_adaptive transfer autoattack autoattack_adaptive autoattack_unattacked",
+        ),
+        ({"starts": 16}, " ".join(list(EVERY)[5:])),
+        ({"attack_steps": 10}, "fgsm " + " ".join(list(EVERY)[5:])),
         ({"source": "cifar10_vit"}, " ".join(name for name in EVERY if name != "transfer")),
         ({"smooth_eot": 2}, " ".join(name for name in EVERY if name != "pgd_smooth")),
     ],

@@ -45,7 +45,10 @@ _Size = Annotated[
 ]
 """A size of a change, for pixels from 0 to 1."""
 
-ATTACKS = ("fgsm", "pgd", "pgd-smooth", "square", "autoattack", "autoattack-standard", "transfer")
+ATTACKS = (
+    *("fgsm", "pgd", "pgd-smooth", "pgd-adaptive"),
+    *("square", "autoattack", "autoattack-adaptive", "autoattack-standard", "transfer"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,10 @@ class Options(CommonOptions):
     starts: int = 1
     """Random starts K whose probabilities are averaged for every answer."""
     attacks: str = ""
-    """Comma-separated: fgsm, pgd, pgd-smooth (on the loss in the mean over noisy pictures), square, autoattack (rand
-    with EoT for a random start, else standard), autoattack-standard (with the start fixed by the seed), transfer (needs
-    --source)."""
+    """Comma-separated: fgsm, pgd, pgd-smooth (on the loss in the mean over noisy pictures), pgd-adaptive (with the
+    gradients of the last Kuramoto steps alone), square, autoattack (rand with EoT for a random start, else standard),
+    autoattack-adaptive (with the gradients of pgd-adaptive), autoattack-standard (with the start fixed by the seed),
+    transfer (needs --source)."""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
     epsilon: _Size = 8 / 255
@@ -84,7 +88,7 @@ class Options(CommonOptions):
     """Severity of the corruptions, 1 to 5."""
     checks: bool = False
     """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
-    14,000 passes forward and backward a picture, which is work for a GPU."""
+    16,000 passes forward and backward a picture, which is work for a GPU."""
     batch: int = 500
     """Pictures that run at once."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
@@ -158,7 +162,7 @@ def _check(options: Options) -> tuple[str, ...]:
         raise AkornError("--attacks transfer needs --source, the model whose adversarial pictures are transferred")
     if options.data is None:
         raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py")
-    if options.checks or {"square", "autoattack", "autoattack-standard"} & set(wanted):
+    if options.checks or any(name.startswith(("square", "autoattack")) for name in wanted):
         from importlib.util import find_spec
 
         if find_spec("pyautoattack") is None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from akorn.robustness.adaptive import last_steps
     from akorn.robustness.attacks import FGSM, PGD, gradient_agreement, start_agreement
     from akorn.robustness.calibration import Reliability, expected_calibration_error, reliability
     from akorn.robustness.checks import check_defence
@@ -41,6 +42,7 @@ _LAZY = {
     "corrupt": "corruptions",
     "expected_calibration_error": "calibration",
     "gradient_agreement": "attacks",
+    "last_steps": "adaptive",
     "load_cifar10": "data",
     "load_cifar10c": "data",
     "load_tiny_imagenet": "data",
@@ -70,6 +72,7 @@ __all__ = [
     "corrupt",
     "expected_calibration_error",
     "gradient_agreement",
+    "last_steps",
     "load_cifar10",
     "load_cifar10c",
     "load_tiny_imagenet",

@@ -8,6 +8,7 @@ threshold instead):
     eot         more starts behind each gradient only lower it, and it settles
     epsilon     a larger ε only lowers it, down to nothing
     smooth      PGD on the loss in the mean over noisy pictures does no better than PGD
+    adaptive    PGD with gradients of the last Kuramoto steps alone does no better than PGD
     gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow; beside it,
                 without a verdict, whether those of two random starts do, and those of two means over starts
     black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
@@ -29,6 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from akorn.robustness.adaptive import adaptable, last_steps
 from akorn.robustness.attacks import EPSILON, PGD, Attackable, gradient_agreement, start_agreement
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
@@ -141,6 +143,12 @@ def check_defence(
     found.append(vanishes("epsilon", sizes))
     smooth = under(replace(strongest, noise=settings.noise), "PGD on the smoothed loss")
     found.append(no_better("smooth", white, [("smoothed", smooth)]))
+    if adaptable(model):
+        with last_steps(model):
+            adaptive = under(strongest, "PGD, last Kuramoto steps alone")
+        found.append(no_better("adaptive", white, [("last steps", adaptive)]))
+    else:
+        found.append(Check("adaptive", True, {}, "the model has no Kuramoto layers that C drives"))
     say("gradients nearby")
     found.append(_agrees(model, images, labels, strongest.eot, asking))
 

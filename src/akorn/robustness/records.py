@@ -66,7 +66,7 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
     attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
     other scores are averaged over.
     """
-    alone = attack in ("autoattack", "autoattack_standard", "square")
+    alone = attack == "square" or attack.startswith("autoattack")
     strong = at_least(
         fits(name, pretrained, epsilon=EPSILON, **({} if alone else {"starts": starts})), attacked=ATTACKED
     )
@@ -75,11 +75,11 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
         config = record["config"]
         random = bool(config.get("random_start"))
         budget = {}
-        if attack in ("square", "autoattack_standard") or (attack == "autoattack" and not random):
+        if attack in ("square", "autoattack_standard") or (alone and not random):
             budget["queries"] = QUERIES
         elif random:
             budget["eot"] = EOT
-        if attack in ("pgd", "pgd_smooth", "transfer"):
+        if attack in ("pgd", "pgd_smooth", "pgd_adaptive", "transfer"):
             budget["attack_steps"] = STEPS
         if attack == "pgd_smooth":
             budget["smooth_eot"] = EOT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from akorn.errors import AkornError
+from akorn.robustness.adaptive import check_adaptable, last_steps
 from akorn.robustness.attacks import EPSILON, FGSM, PGD
 from akorn.robustness.autoattack import EOT, Version, autoattack
 from akorn.robustness.checks import CheckSettings, check_defence
@@ -43,7 +45,8 @@ class Request:
     """What is asked for beside clean accuracy, noise and calibration."""
 
     attacks: tuple[str, ...] = ()
-    """Of fgsm, pgd, pgd-smooth, square, autoattack, autoattack-standard, transfer."""
+    """Of fgsm, pgd, pgd-smooth, pgd-adaptive, square, autoattack, autoattack-adaptive, autoattack-standard,
+    transfer."""
     limit: int | None = None
     attack_limit: int | None = None
     epsilon: float = EPSILON
@@ -101,6 +104,8 @@ def evaluate(
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
         held = find_cifar10c(request.corrupted, request.severity)
+    if any(name.endswith("-adaptive") for name in request.attacks):
+        check_adaptable(model)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
     report = Report(part.fingerprint())
@@ -204,6 +209,7 @@ def _attack(
         "fgsm": FGSM(request.epsilon, request.eot),
         "pgd": pgd,
         "pgd-smooth": replace(pgd, noise=request.epsilon / 2),
+        "pgd-adaptive": pgd,
         "transfer": pgd,
     }
     for name in request.attacks:
@@ -212,13 +218,20 @@ def _attack(
             victim = source if name == "transfer" else None
             if name == "transfer" and source is None:
                 raise AkornError("transfer needs a source, the model whose adversarial pictures are transferred")
-            found = attacked_score(
-                model, few.images, few.labels, by_gradients[name], settings, source=victim,
-                progress=lambda d, t, name=name: say(name, d, t),  # type: ignore[misc]
-            )  # fmt: skip
+            with _gradients(model, name):
+                found = attacked_score(
+                    model, few.images, few.labels, by_gradients[name], settings, source=victim,
+                    progress=lambda d, t, name=name: say(name, d, t),  # type: ignore[misc]
+                )  # fmt: skip
             report.add(name.replace("-", "_"), found)
         else:
-            _autoattack(model, few, request, settings, name, report)
+            with _gradients(model, name):
+                _autoattack(model, few, request, settings, name, report)
+
+
+def _gradients(model: CifarNet, attack: str) -> AbstractContextManager[None]:
+    """The gradients that an attack is named for."""
+    return last_steps(model) if attack.endswith("-adaptive") else nullcontext()
 
 
 def _autoattack(

@@ -1,0 +1,57 @@
+"""An attack that knows AKOrN: gradients of the last Kuramoto step of each layer alone.
+
+With steps as large as γ = 1 the states are chaotic, and a gradient through several of them leads nowhere
+(`attacks.gradient_agreement`). But a picture acts on every layer through C, which drives all its steps: how the last
+one answers to C, with the state before it as given, is smooth and says much the same. So backward only that step
+counts. Forward nothing changes: what an attack finds with these gradients it has found for the model as it is (the
+backward-pass approximation of Athalye et al.).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from akorn import nn as akn
+from akorn.errors import AkornError
+
+
+def adaptable(model: nn.Module) -> bool:
+    """Whether the model has Kuramoto layers that C drives; without C no gradient would be left."""
+    return getattr(getattr(model, "config", None), "wiring", None) == "two-streams"
+
+
+def check_adaptable(model: nn.Module) -> None:
+    """AkornError unless the model can be attacked so."""
+    if not adaptable(model):
+        raise AkornError("adaptive attacks are for AKOrN: the model has no Kuramoto layers, or none that C drives")
+
+
+@contextmanager
+def last_steps(model: nn.Module) -> Iterator[None]:
+    """The model with gradients of the last step of each Kuramoto layer alone, as long as it lasts."""
+    check_adaptable(model)
+    layers = [module for module in model.modules() if isinstance(module, akn.KuramotoLayer)]
+    hooks = [layer.register_forward_pre_hook(_all_but_one, with_kwargs=True) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _all_but_one(
+    layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Run all steps but the last without gradients, and leave that one to the layer."""
+    assert isinstance(layer, akn.KuramotoLayer)
+    x, c, steps = args
+    if steps == 1:
+        return (x.detach(), c, 1), kwargs
+    with torch.no_grad():
+        x = layer.evolve(x, c, steps - 1, **kwargs).x
+    return (x, c, 1), {"on_sphere": True}

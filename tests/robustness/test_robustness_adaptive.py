@@ -1,0 +1,112 @@
+"""Adaptive attacks: the model forward as it is, backward the last Kuramoto step of each layer alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from robustness_toy import TINY, write_cifar
+from torch import Tensor
+
+from akorn import nn as akn
+from akorn.errors import AkornError
+from akorn.robustness.adaptive import adaptable, last_steps
+from akorn.robustness.attacks import gradient_agreement
+from akorn.robustness.config import AkornConfig, ItrConvConfig, ResNetConfig
+from akorn.robustness.data import load_cifar10
+from akorn.robustness.evaluate import EvalSettings
+from akorn.robustness.model import AkornNet, build
+from akorn.robustness.report import Request, evaluate
+
+LONGER = replace(TINY, steps=(3, 2, 1))
+
+
+def pictures(count: int = 4) -> Tensor:
+    return torch.rand(count, 3, 32, 32, generator=torch.Generator().manual_seed(5))
+
+
+def answers(model: AkornNet, images: Tensor) -> Tensor:
+    return model(images, torch.Generator().manual_seed(1))
+
+
+def test_forward_is_the_models_own() -> None:
+    model = build(LONGER).eval()
+    plain = answers(model, pictures())
+    with last_steps(model):
+        assert torch.equal(answers(model, pictures()), plain)
+    assert torch.equal(answers(model, pictures()), plain)
+
+
+def test_backward_is_the_last_step_of_each_layer() -> None:
+    """Against the same layers written out: states of all steps but the last are constants."""
+    torch.manual_seed(0)
+    model = build(replace(LONGER, gamma=0.7)).double().eval()
+    images = pictures().double().requires_grad_()
+    with last_steps(model):
+        (found,) = torch.autograd.grad(answers(model, images).square().sum(), images)
+    c = model.stem(2 * images - 1)
+    x = model.start(c, torch.Generator().manual_seed(1))
+    stack = model.body
+    for index, (block, steps) in enumerate(zip(stack.blocks, LONGER.steps, strict=True)):
+        if index:
+            x, c = stack.transitions[index - 1](x, c)
+        for _ in range(steps):
+            x = block.layer(x.detach(), c, 1)
+        c = block.readout(x)
+    logits = model.head(c.mean((2, 3)))
+    (wanted,) = torch.autograd.grad(logits.square().sum(), images)
+    assert wanted.abs().max() > 1e-6
+    torch.testing.assert_close(found, wanted)
+    (whole,) = torch.autograd.grad(answers(model, images).square().sum(), images)
+    assert not torch.allclose(found, whole, rtol=0.01)
+
+
+def test_gradients_nearby_agree_where_those_through_all_steps_do_not() -> None:
+    torch.manual_seed(0)
+    model = build(AkornConfig(channels=(64, 64, 64), kernels=(5, 5, 5))).eval()
+    images, labels = pictures(), torch.arange(4)
+    plain = gradient_agreement(model, images, labels, 1, torch.Generator().manual_seed(0)).mean()
+    with last_steps(model):
+        known = gradient_agreement(model, images, labels, 1, torch.Generator().manual_seed(0)).mean()
+    assert plain < 0.5
+    assert known > 0.8
+
+
+def test_hooks_go_even_after_an_error() -> None:
+    model = build(TINY)
+    with pytest.raises(ZeroDivisionError), last_steps(model):
+        raise ZeroDivisionError
+    assert not any(layer._forward_pre_hooks for layer in model.modules() if isinstance(layer, akn.KuramotoLayer))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ResNetConfig(),
+        ItrConvConfig(channels=(8, 8, 8), kernels=(3, 3, 3)),
+        replace(TINY, wiring="without-c"),
+        replace(TINY, wiring="stacked"),
+    ],
+)
+def test_other_models_are_refused_before_anything_is_scored(
+    config: AkornConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(config)
+    assert not adaptable(model)
+    with pytest.raises(AkornError, match="adaptive attacks are for AKOrN"), last_steps(model):
+        pass
+    monkeypatch.setattr("akorn.robustness.report.score", lambda *words, **options: pytest.fail("scored"))
+    few = load_cifar10(write_cifar(tmp_path), "test").take(slice(2))
+    with pytest.raises(AkornError, match="adaptive attacks are for AKOrN"):
+        evaluate(model, few, Request(attacks=("pgd-adaptive",)), EvalSettings())
+
+
+def test_both_attacks_have_scores_of_their_own(tmp_path: Path) -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    few = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
+    request = Request(attacks=("pgd", "pgd-adaptive", "autoattack-adaptive"), eot=2, steps=2, queries=5)
+    found = evaluate(build(LONGER), few, request, EvalSettings())
+    assert {"pgd", "pgd_adaptive", "autoattack_adaptive", "autoattack_adaptive_unattacked"} <= found.metrics.keys()
+    assert found.details["scores"]["autoattack_adaptive"]["version"] == "rand"
