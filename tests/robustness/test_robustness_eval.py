@@ -291,3 +291,28 @@ def test_a_damaged_note_on_the_training_is_said_before_any_work(model_folder: Pa
     (copy / "training.json").write_text("{")
     with pytest.raises(AkornError, match=r"training\.json: damaged"):
         eval_robustness.run(eval_robustness.Options(model=str(copy), data=tmp_path / "none", device="cpu"))
+
+
+def test_what_was_scored_before_an_interruption_is_recorded(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*words: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("akorn.robustness.report.attacked_score", interrupted)
+    options = eval_robustness.Options(
+        model=str(model_folder), data=write_cifar(tmp_path / "data"), attacks="pgd", device="cpu",
+        source=str(model_folder), results=tmp_path / "results",
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(options)
+    (kept,) = (tmp_path / "results").iterdir()
+    found = json.loads(kept.read_text())
+    assert {"clean", "noise", "ece"} <= found["metrics"].keys()
+    assert "pgd" not in found["metrics"]
+    assert found["config"]["source"] == "model"
+    assert f"not finished; what was scored is recorded in {kept}" in capsys.readouterr().err
+    monkeypatch.setattr("akorn.robustness.report.score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(options)
+    assert list((tmp_path / "results").iterdir()) == [kept]  # nothing was scored: nothing to record

@@ -130,9 +130,22 @@ def run(options: Options) -> int:
         count, forward, backward = shown_passes(model, request)
         say(f"--plots attacks {count} pictures by PGD, each by {forward:,} passes forward and {backward:,} backward")
     pictures = load_cifar10(options.data, "test")
-    found = _watched(lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell))
-    if options.source is not None:
-        found.facts["source"] = _named(options.source)
+    reports: list[Report] = []
+
+    def begun(report: Report) -> None:
+        if options.source is not None:
+            report.facts["source"] = _named(options.source)
+        reports.append(report)
+
+    try:
+        found = _watched(
+            lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell, begun=begun)
+        )
+    except BaseException:  # Ctrl-C after an hour of attacks, or the device's memory
+        if options.results is not None and reports and reports[0].metrics:
+            path = _record(options, reports[0], time.monotonic() - began, str(device))
+            say(f"not finished; what was scored is recorded in {path}")
+        raise
     seconds = time.monotonic() - began
     if options.results is not None:
         say(f"recorded in {_record(options, found, seconds, str(device))}")

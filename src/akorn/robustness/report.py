@@ -98,8 +98,12 @@ def evaluate(
     *,
     source: CifarNet | None = None,
     tell: Tell | None = None,
+    begun: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Score a model on test pictures. source: the model that transferred pictures are made for."""
+    """Score a model on test pictures. source: the model that transferred pictures are made for.
+
+    begun: gets the report before it has any score, and so what was scored even if this ends half-way.
+    """
     say: Tell = tell if tell is not None else lambda what, done, total: None
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
@@ -115,6 +119,8 @@ def evaluate(
         "random_start": model.random_start,
         "noise_epsilon": request.noise,
     }
+    if begun is not None:
+        begun(report)
     images, labels = part.images, part.labels
     clean = score(model, images, labels, settings, progress=lambda d, t: say("clean", d, t))
     report.add("clean", clean)
