@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from akorn import nn as akn
 from akorn.errors import AkornError
@@ -49,9 +49,12 @@ def _all_but_one(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Run all steps but the last without gradients, and leave that one to the layer."""
     assert isinstance(layer, akn.KuramotoLayer)
-    x, c, steps = args
-    if steps == 1:
-        return (x.detach(), c, 1), kwargs
-    with torch.no_grad():
-        x = layer.evolve(x, c, steps - 1, **kwargs).x
-    return (x, c, 1), {"on_sphere": True}
+
+    def run(x: Tensor, c: Tensor, steps: int, on_sphere: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if steps == 1:
+            return (x.detach(), c, 1), {"on_sphere": on_sphere}
+        with torch.no_grad():
+            x = layer.evolve(x, c, steps - 1, on_sphere=on_sphere).x
+        return (x, c, 1), {"on_sphere": True}
+
+    return run(*args, **kwargs)
