@@ -63,6 +63,23 @@ def test_backward_is_the_last_step_of_each_layer() -> None:
     assert not torch.allclose(found, whole, rtol=0.01)
 
 
+@pytest.mark.gpu
+def test_fused_steps_have_the_same_gradients() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    torch.manual_seed(0)
+    model = build(replace(LONGER, gamma=0.3)).eval()
+    found = []
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        model.to(device, dtype)
+        images = pictures().to(device, dtype).requires_grad_()
+        with last_steps(model):
+            logits = model(images, start_seed=1)
+        found.append([a.detach().cpu().double() for a in (logits, *torch.autograd.grad(logits.sum(), images))])
+    for wanted, result in zip(*found, strict=True):
+        torch.testing.assert_close(result, wanted, rtol=0.01, atol=0.01 * float(wanted.abs().max()))
+
+
 def test_gradients_nearby_agree_where_those_through_all_steps_do_not() -> None:
     torch.manual_seed(0)
     model = build(AkornConfig(channels=(64, 64, 64), kernels=(5, 5, 5))).eval()
