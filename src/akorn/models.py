@@ -66,6 +66,17 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
     return model.eval()
 
 
+def check_there(name_or_folder: str | Path) -> None:
+    """AkornError where there is no model; one that only the hub may have passes."""
+    folder = _here(name_or_folder)
+    if folder.is_dir():
+        from akorn.hub import read_folder
+
+        read_folder(folder)
+    else:
+        _check_hub_name(name_or_folder)
+
+
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     """What `akorn train` left about a model's training in its folder, or in that of shipped weights.
 
@@ -121,9 +132,16 @@ def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
     folder = _here(name_or_folder)
     if folder.is_dir():
         return folder
+    if not hub:
+        _check_hub_name(name_or_folder)
+    return _download(str(name_or_folder), hub)
+
+
+def _check_hub_name(name_or_folder: str | Path) -> None:
+    """AkornError unless what is no folder here, and does not ship, may be a model of the hub."""
     text = str(name_or_folder)
     name = text.replace("_", "-")
-    if not hub and (isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~"))):
+    if isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~")):
         shipped = ", ".join(list_models(pretrained=True)) or "none"
         if name in rooms.models():
             recipe = rooms.models()[name][1]
@@ -132,7 +150,6 @@ def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
                 f" and name the model's folder, runs/{recipe}-seed0/model"
             )
         raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights (which are: {shipped})")
-    return _download(text, hub)
 
 
 def _download(repo: str, hub: dict[str, Any]) -> Path:

@@ -201,3 +201,13 @@ def test_without_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         main(["bench", "--grid", "3", "x"])
     assert end.value.code == 2
     assert capsys.readouterr().err == "akorn: --grid: expected 2 whole numbers, got 3 x (akorn bench --help)\n"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_model_that_is_not_there_is_named_before_its_options(akorn_here: Akorn, tmp_path: Path, there: bool) -> None:
+    """Which options there are, only the model's task can tell."""
+    folder = tmp_path / "model"
+    if there:
+        folder.mkdir()
+    wanted = "config.json: cannot be read" if there else "neither a model's folder nor the name of shipped weights"
+    assert_refused(akorn_here("eval", str(folder), "--attacks", "pgd"), wanted)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from akorn.cli import parse as parse_options
+from akorn.models import check_there
 from akorn.rooms import room_of_model
 
 
@@ -15,7 +16,9 @@ def parse(words: Sequence[str]) -> Any:
     # The model may stand behind options; which words are their values, only the room's options can tell.
     homes = ((word, _home(word)) for word in words if not word.startswith("-"))
     known = ((word, home) for word, home in homes if home is not None)
-    model, room = next(known, (None, "sudoku"))  # an unknown model is refused by its loader
+    model, room = next(known, (None, "sudoku"))
+    if model is None and words and not words[0].startswith("-"):  # surely meant as a model, not as an option's value
+        check_there(words[0])
     command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
     return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, command)
 
