@@ -12,6 +12,7 @@ from engine_toy import CONFIG, SAMPLES, ToyTask
 from torch import nn
 
 from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, checkpoint, read_records, scalars, train
+from akorn.engine.config import Compile
 from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.errors import AkornError
@@ -65,7 +66,7 @@ def test_without_a_compiler_a_run_says_so_and_goes_on(
 ) -> None:
     monkeypatch.setattr("akorn.devices.shutil.which", lambda program: None)
     plain = train(ToyTask(random=False), replace(PLAIN, steps=2), tmp_path / "a")
-    asked = train(ToyTask(random=False), replace(PLAIN, steps=2, compile=True), tmp_path / "b")
+    asked = train(ToyTask(random=False), replace(PLAIN, steps=2, compile="yes"), tmp_path / "b")
     assert [record.message for record in caplog.records if "slower" in record.message] == [
         "there is no C++ compiler (g++ or clang++): the model runs uncompiled, which is slower"
     ]
@@ -189,10 +190,30 @@ def test_compile_is_left_to_the_task(tmp_path: Path) -> None:
             compiled.append(model)
             model.compile(backend="eager")
 
-    result = train(Compiling(), replace(CONFIG, compile=True, steps=8), tmp_path / "a")
+    result = train(Compiling(), replace(CONFIG, compile="yes", steps=8), tmp_path / "a")
     plain = train(ToyTask(), replace(CONFIG, steps=8), tmp_path / "b")
     assert len(compiled) == 2  # the model and its average
     assert all(torch.equal(x, y) for x, y in zip(result.model.parameters(), plain.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("compile", "worth", "steps", "models"),
+    [("auto", True, 4, 2), ("auto", True, 3, 0), ("auto", False, 4, 0), ("no", True, 4, 0), ("yes", False, 3, 2)],
+)
+def test_long_runs_on_a_cpu_compile_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compile: Compile, worth: bool, steps: int, models: int
+) -> None:
+    monkeypatch.setattr("akorn.engine.state.LONG", 4)
+    compiled: list[nn.Module] = []
+
+    class Compiling(ToyTask):
+        compiles_on_cpu = worth
+
+        def compile(self, model: nn.Module) -> None:
+            compiled.append(model)
+
+    train(Compiling(), replace(CONFIG, compile=compile, steps=steps, device="cpu"), tmp_path)
+    assert len(compiled) == models
 
 
 def test_record_and_tensorboard(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_trials_fill_no_cell() -> None:
         ({"data.path": "pictures"}, 0),
         ({"init": "shapes"}, 0),
         ({"train.optimiser.learning_rate": 1e-4}, 0),
-        ({"train.compile": True, "train.graph": True, "train.seed": 3, "valid.uptile": 4, "model.recompute": True}, 1),
+        ({"train.compile": "yes", "train.graph": True, "train.seed": 3, "valid.uptile": 4, "model.recompute": True}, 1),
         ({"train.epochs": 20}, 1),  # the record tells
     ]
     for overrides, fits in trials:

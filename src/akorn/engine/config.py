@@ -10,6 +10,7 @@ from akorn.errors import AkornError
 Precision = Literal["float32", "tf32", "bf16", "fp16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Weights = Literal["average", "last"]
+Compile = Literal["auto", "yes", "no"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ class TrainConfig:
     precision: Precision = "float32"
     """float32; tf32: float32 with TF32 matrix products; bf16, fp16: mixed precision (autocast)."""
     device: Device = "auto"
-    compile: bool = False
-    """Compile the model (what exactly is the task's choice)."""
+    compile: Compile = "auto"
+    """Compile the model (what exactly is the task's choice). auto: on a CPU, in runs of 1,000 steps or more, where the
+    task finds it worth it and there is a C++ compiler."""
     graph: bool = False
     """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by launches; changes
     nothing on other devices, nor in several processes, whose losses may have to talk to each other."""

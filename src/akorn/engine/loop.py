@@ -81,7 +81,7 @@ def train(
             processes=accelerator.num_processes,
         )
         total = config.steps or config.epochs * order.steps_per_epoch
-        state = TrainState(task, config, accelerator)
+        state = TrainState(task, config, accelerator, total)
         _open_folder(out, resume, accelerator, held)
         folder = out / checkpoint.FOLDER
         last = checkpoint.newest(folder)

@@ -20,11 +20,17 @@ from akorn.engine.order import derive_seed
 from akorn.engine.task import Task
 from akorn.errors import AkornError
 
+LONG = 1000
+"""Steps from which on a run on a CPU is worth the half minute of compiling."""
+
 
 class TrainState:
-    """Model, average, optimiser, random states and the step. The step is also the position in the data."""
+    """Model, average, optimiser, random states and the step. The step is also the position in the data.
 
-    def __init__(self, task: Task, config: TrainConfig, accelerator: Any) -> None:
+    steps: how many there will be.
+    """
+
+    def __init__(self, task: Task, config: TrainConfig, accelerator: Any, steps: int) -> None:
         self.task, self.config, self.accelerator = task, config, accelerator
         self.device: torch.device = accelerator.device
         self.step = 0
@@ -39,9 +45,7 @@ class TrainState:
         self.buffers = [b for name, b in self.model.named_buffers() if name in saved]
         self.raw_optimiser = optimiser.build(config.optimiser, self.model)
         self.optimiser = accelerator.prepare_optimizer(self.raw_optimiser, device_placement=False)
-        if config.compile and (missing := missing_for_compile(self.device.type)) is not None:
-            logging.getLogger(__name__).warning("%s: the model runs uncompiled, which is slower", missing)
-        elif config.compile:
+        if compiles(task, config, self.device.type, steps):
             for model in (self.model, self.ema.model) if self.ema else (self.model,):
                 task.compile(model)
 
@@ -147,6 +151,17 @@ class TrainState:
         randomness.restore(part("random/"), self.device)
         self.meters.load(part("meters/"), self.device)
         self.generator.set_state(own["generator"])
+
+
+def compiles(task: Task, config: TrainConfig, device: str, steps: int) -> bool:
+    """Whether the model is to be compiled; says so where it should be and cannot."""
+    by_itself = config.compile == "auto" and device == "cpu" and task.compiles_on_cpu and steps >= LONG
+    if config.compile != "yes" and not by_itself:
+        return False
+    missing = missing_for_compile(device)
+    if missing is not None:
+        logging.getLogger(__name__).warning("%s: the model runs uncompiled, which is slower", missing)
+    return missing is None
 
 
 def _refuse_other_shapes(path: Path, saved: Mapping[str, Tensor], model: nn.Module) -> None:

@@ -43,6 +43,9 @@ class Task(Protocol):
     name: str
     """The recipe's name, as `akorn train NAME` takes it."""
 
+    compiles_on_cpu: bool = False
+    """Whether long runs on a CPU compile the model without being asked."""
+
     def settings(self) -> Mapping[str, Any]:
         """Return the recipe's own settings (model, data) as JSON values: two runs that differ here are foreign."""
         ...

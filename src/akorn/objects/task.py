@@ -113,6 +113,11 @@ class ObjectsTask(Task):
             return {}
         return evaluate(model, valid, options.clusters, uptile=options.uptile).scores
 
+    @property
+    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+        """Kuramoto steps are worth it."""
+        return self.recipe.model.architecture.startswith("akorn")
+
     def compile(self, model: nn.Module) -> None:
         """Compile one step of the model that is trained; its average is looked at too rarely for that."""
         assert isinstance(model, ObjectsNet)

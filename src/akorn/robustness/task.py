@@ -119,6 +119,11 @@ class CifarTask(Task):
         found = score(model, data.images, data.labels, EvalSettings(precision="tf32"))
         return {"clean": found.accuracy, "ece": found.ece} if known else {"train_clean": found.accuracy}
 
+    @property
+    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+        """Kuramoto steps are worth it."""
+        return self.recipe.model.architecture.startswith("akorn")
+
     def compile(self, model: nn.Module) -> None:
         """Compile one Kuramoto step, not the loop; baselines as a whole."""
         assert isinstance(model, CifarNet)

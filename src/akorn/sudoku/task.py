@@ -118,6 +118,11 @@ class SudokuTask(Task):
         found = evaluate(model, puzzles, solutions, steps=options.steps, precision=precision, compile=False)
         return {"board_accuracy": found.board_accuracy}
 
+    @property
+    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+        """Kuramoto steps are worth it."""
+        return self.recipe.model.architecture.startswith("akorn")
+
     def compile(self, model: nn.Module) -> None:
         """Compile one step, not the loop: as fast, and much sooner ready."""
         assert isinstance(model, SudokuNet)
