@@ -16,6 +16,7 @@ from akorn.engine.config import Compile
 from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.errors import AkornError
+from akorn.rooms import part, recipes, room_of_recipe
 
 PLAIN = replace(CONFIG, ema=EmaConfig(), schedule=ScheduleConfig(), log_every=1, eval_every=0)
 
@@ -214,6 +215,14 @@ def test_long_runs_on_a_cpu_compile_by_themselves(
 
     train(Compiling(), replace(CONFIG, compile=compile, steps=steps, device="cpu"), tmp_path)
     assert len(compiled) == models
+
+
+@pytest.mark.parametrize("name", ["sudoku", "shapes", "cifar10"])
+def test_kuramoto_steps_are_what_is_worth_it_on_a_cpu(name: str) -> None:
+    for recipe, make in recipes().items():
+        if recipe.startswith(name):
+            task = part(room_of_recipe(recipe), "task").make_task(make())
+            assert task.compiles_on_cpu == ("akorn" in recipe or recipe == "sudoku_best"), recipe
 
 
 def test_record_and_tensorboard(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_random_states_come_back() -> None:
         ({"batch_size": -1}, "batch_size is -1"),
         ({"keep": 0}, "keep is 0"),
         ({"precision": "int8"}, "precision is 'int8'"),
+        ({"compile": True}, "compile is True, expected auto, yes or no"),
         ({"optimiser": OptimiserConfig(learning_rate=float("nan"))}, "optimiser.learning_rate is nan"),
         ({"optimiser": OptimiserConfig(name="lion")}, "optimiser.name is 'lion'"),  # type: ignore[arg-type]
         ({"ema": EmaConfig(decay=1.0)}, r"ema.decay is 1.0, expected in \[0, 1\)"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from akorn import nn as akn
 from akorn.errors import AkornError
 from akorn.robustness.adaptive import adaptable, last_steps
 from akorn.robustness.attacks import gradient_agreement
+from akorn.robustness.checks import CheckSettings, check_defence
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ResNetConfig
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings
@@ -29,6 +32,11 @@ def pictures(count: int = 4) -> Tensor:
 
 def answers(model: AkornNet, images: Tensor) -> Tensor:
     return model(images, torch.Generator().manual_seed(1))
+
+
+def hooks(model: AkornNet) -> list[bool]:
+    """Whether each Kuramoto layer has a hook."""
+    return [bool(layer._forward_pre_hooks) for layer in model.modules() if isinstance(layer, akn.KuramotoLayer)]
 
 
 def test_forward_is_the_models_own() -> None:
@@ -95,7 +103,7 @@ def test_hooks_go_even_after_an_error() -> None:
     model = build(TINY)
     with pytest.raises(ZeroDivisionError), last_steps(model):
         raise ZeroDivisionError
-    assert not any(layer._forward_pre_hooks for layer in model.modules() if isinstance(layer, akn.KuramotoLayer))
+    assert not any(hooks(model))
 
 
 @pytest.mark.parametrize(
@@ -120,10 +128,36 @@ def test_other_models_are_refused_before_anything_is_scored(
         evaluate(model, few, Request(attacks=("pgd-adaptive",)), EvalSettings())
 
 
-def test_both_attacks_have_scores_of_their_own(tmp_path: Path) -> None:
+def watch(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[bool]:
+    """Whether the model had gradients of its last steps alone, each time that an attack was called there."""
+    seen: list[bool] = []
+    attack = getattr(import_module(module), name)
+
+    def watched(model: AkornNet, *words: Any, **options: Any) -> Any:
+        seen.append(any(hooks(model)))
+        return attack(model, *words, **options)
+
+    monkeypatch.setattr(f"{module}.{name}", watched)
+    return seen
+
+
+def test_both_attacks_have_scores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    by_gradients = watch(monkeypatch, "akorn.robustness.report", "attacked_score")
+    automatic = watch(monkeypatch, "akorn.robustness.report", "autoattack")
     few = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
-    request = Request(attacks=("pgd", "pgd-adaptive", "autoattack-adaptive"), eot=2, steps=2, queries=5)
+    request = Request(attacks=("pgd-adaptive", "pgd", "autoattack-adaptive"), eot=2, steps=2, queries=5)
     found = evaluate(build(LONGER), few, request, EvalSettings())
     assert {"pgd", "pgd_adaptive", "autoattack_adaptive", "autoattack_adaptive_unattacked"} <= found.metrics.keys()
     assert found.details["scores"]["autoattack_adaptive"]["version"] == "rand"
+    assert by_gradients == [True, False]
+    assert automatic == [True]
+
+
+def test_the_checks_compare_it_with_pgd(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = watch(monkeypatch, "akorn.robustness.checks", "attacked_score")
+    settings = CheckSettings(steps=(1,), eot=(1,), epsilons=(8 / 255,), queries=0)
+    found = check_defence(build(TINY), pictures(), torch.arange(4), settings)
+    (adaptive,) = (check for check in found if check.name == "adaptive")
+    assert list(adaptive.accuracies) == ["pgd", "last steps"]
+    assert seen == [False, False, True, False]  # PGD, on the smoothed loss, with last steps, with one start fixed

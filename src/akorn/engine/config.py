@@ -132,6 +132,7 @@ def check(config: TrainConfig) -> None:
             "float32, tf32, bf16 or fp16",
         ),
         ("weights", config.weights, config.weights in ("average", "last"), "average or last"),
+        ("compile", config.compile, config.compile in ("auto", "yes", "no"), "auto, yes or no"),
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
     if config.graph and config.precision == "fp16":

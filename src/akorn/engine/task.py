@@ -43,9 +43,6 @@ class Task(Protocol):
     name: str
     """The recipe's name, as `akorn train NAME` takes it."""
 
-    compiles_on_cpu: bool = False
-    """Whether long runs on a CPU compile the model without being asked."""
-
     def settings(self) -> Mapping[str, Any]:
         """Return the recipe's own settings (model, data) as JSON values: two runs that differ here are foreign."""
         ...
@@ -83,6 +80,11 @@ class Task(Protocol):
         Whatever random numbers it draws, training goes on as if it had drawn none.
         """
         return {}
+
+    @property
+    def compiles_on_cpu(self) -> bool:
+        """Whether long runs on a CPU compile the model without being asked."""
+        return False
 
     def compile(self, model: nn.Module) -> None:
         """Compile, in place, what is worth compiling in the model."""

@@ -114,7 +114,7 @@ class ObjectsTask(Task):
         return evaluate(model, valid, options.clusters, uptile=options.uptile).scores
 
     @property
-    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+    def compiles_on_cpu(self) -> bool:
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")
 

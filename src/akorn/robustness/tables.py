@@ -155,7 +155,7 @@ def _attacks(models: _Models, pretrained: bool) -> Table:
         "Accuracy in percent on a random 1,000 or more of the test pictures, answers of a single start. Gradients are"
         " averaged over 20 starts where these are random; FGSM, PGD and transfer are scored with starts that the attack"
         " has not seen. AutoAttack and Square count a picture only if it is right in several tests, each with a start"
-        " of its own: the row below each shows what that leaves without any attack.",
+        ' of its own: the next row with "no attack" shows what that leaves of the pictures as they are.',
         models_are_rows=False,
     )
 

@@ -120,7 +120,7 @@ class CifarTask(Task):
         return {"clean": found.accuracy, "ece": found.ece} if known else {"train_clean": found.accuracy}
 
     @property
-    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+    def compiles_on_cpu(self) -> bool:
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")
 

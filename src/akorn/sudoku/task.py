@@ -119,7 +119,7 @@ class SudokuTask(Task):
         return {"board_accuracy": found.board_accuracy}
 
     @property
-    def compiles_on_cpu(self) -> bool:  # type: ignore[override]
+    def compiles_on_cpu(self) -> bool:
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")
 
