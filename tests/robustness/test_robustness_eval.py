@@ -310,7 +310,7 @@ def test_what_was_scored_before_an_interruption_is_recorded(
     found = json.loads(kept.read_text())
     assert {"clean", "noise", "ece"} <= found["metrics"].keys()
     assert "pgd" not in found["metrics"]
-    assert found["config"]["source"] == "model"
+    assert (found["config"]["source"], found["config"]["finished"]) == ("model", False)
     assert f"not finished; what was scored is recorded in {kept}" in capsys.readouterr().err
     monkeypatch.setattr("akorn.robustness.report.score", interrupted)
     with pytest.raises(KeyboardInterrupt):

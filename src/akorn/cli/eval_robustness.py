@@ -143,6 +143,7 @@ def run(options: Options) -> int:
         )
     except BaseException:  # Ctrl-C after an hour of attacks, or the device's memory
         if options.results is not None and reports and reports[0].metrics:
+            reports[0].facts["finished"] = False
             path = _record(options, reports[0], time.monotonic() - began, str(device))
             say(f"not finished; what was scored is recorded in {path}")
         raise
