@@ -4,6 +4,8 @@
 
 Of the shipped model: at pictures a quarter of a grey level apart, with the same 20 starts behind each gradient, and
 with the gradients of the last Kuramoto steps alone; at one picture, between two starts and between two means over 20.
+Of its weights, which training follows: the gradient of the loss in the mean over --batch pictures, between two starts,
+part by part, with all steps and with the last ones alone.
 Of untrained models, three seeds each: a quarter of a grey level apart, from one start.
 """
 
@@ -12,10 +14,11 @@ import time
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from akorn.engine import write_record
-from akorn.models import load_model
+from akorn.models import load_model, training_of
 from akorn.robustness.adaptive import last_steps
 from akorn.robustness.attacks import gradient_agreement, start_agreement
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig
@@ -24,6 +27,10 @@ from akorn.robustness.evaluate import as_float, asked, sample
 from akorn.robustness.model import CifarNet, build
 
 EOT = 20
+PARTS = ("stem", *(f"body.{part}" for part in (
+    "blocks.0.layer", "blocks.0.readout", "transitions.0", "blocks.1.layer", "blocks.1.readout", "transitions.1",
+    "blocks.2.layer", "blocks.2.readout",
+)), "head")  # fmt: skip
 UNTRAINED: dict[str, ModelConfig] = {
     "AKOrN-conv": AkornConfig(),
     "AKOrN-conv, γ = 0.1": AkornConfig(gamma=0.1),
@@ -37,6 +44,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", default="cifar10-conv")
     parser.add_argument("--pictures", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
@@ -61,6 +69,12 @@ def main() -> None:
         tell(f"trained/between means over {EOT}", start_agreement(model, images, labels, EOT, draws()))
         with last_steps(model):
             tell(f"trained/last steps, nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
+    batch = pictures.take(sample(len(pictures), words.batch, words.seed))
+    for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
+        tell(f"trained/weights between starts/{name}", cosine)
+    with last_steps(model):
+        for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
+            tell(f"trained/weights between starts, last steps/{name}", cosine)
     for name, config in UNTRAINED.items():
         for seed in range(3):
             torch.manual_seed(seed)
@@ -69,12 +83,31 @@ def main() -> None:
                 cosines = gradient_agreement(net, images, labels, 1, draws())
             tell(f"untrained/{name}/seed {seed}", cosines)
     if words.record:
-        config_of = {"model": words.model, "pictures": len(labels), "eot": EOT, "distance": "0.25/255"}
+        config_of = {
+            "model": words.model, "pictures": len(labels), "batch": words.batch, "eot": EOT, "distance": "0.25/255",
+            "training": training_of(words.model),
+        }  # fmt: skip
         path = write_record(
             "bench", "gradients", found, config=config_of, seed=words.seed, data_fingerprint=few.fingerprint(),
             wall_time=time.monotonic() - began, device="cpu", folder=words.record,
         )  # fmt: skip
         print(f"recorded in {path}")
+
+
+def of_weights(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
+    """The cosine of the weights' gradients from two starts, in training mode as an optimiser sees them, by part."""
+    found: list[dict[str, Tensor]] = []
+    kept = {name: value.clone() for name, value in model.state_dict().items()}  # BatchNorm's statistics move
+    model.train()
+    for start in range(2):
+        model.zero_grad()
+        F.cross_entropy(model(images, torch.Generator().manual_seed(seed + start)), labels).backward()
+        named = [(name, p.grad.flatten()) for name, p in model.named_parameters() if p.grad is not None]
+        found.append({part: torch.cat([g for name, g in named if name.startswith(part)]) for part in PARTS})
+    model.zero_grad()
+    model.eval()
+    model.load_state_dict(kept)
+    return {part: F.cosine_similarity(found[0][part], found[1][part], 0) for part in PARTS}
 
 
 if __name__ == "__main__":

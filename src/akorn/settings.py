@@ -43,6 +43,8 @@ def check_fields(config: Any) -> None:
             fine, expected = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
         elif hint is bool:
             fine, expected = isinstance(value, bool), "true or false"
+        elif hint == int | None:
+            fine, expected = value is None or _whole(value), "a whole number of at least 1, or none"
         elif hint is int:
             fine, expected = _whole(value), "a whole number of at least 1"
         elif get_origin(hint) is tuple:

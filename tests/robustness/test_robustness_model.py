@@ -49,6 +49,8 @@ ABLATIONS: list[ModelConfig] = [
     replace(TINY, readout="linear", g="plain"),
     replace(TINY, learn_gamma=True),
     replace(TINY, wiring="stacked", learn_gamma=True),
+    replace(TINY, gradient_steps=1),
+    replace(TINY, start="stimulus", gradient_steps=1),
     MIX,
 ]
 
@@ -247,6 +249,9 @@ def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
         (replace(TINY, gamma=0.0), "gamma is 0.0, expected a number above 0"),
         (replace(TINY, gamma=float("nan")), "gamma is nan"),
         (replace(TINY, learn_gamma=1), "learn_gamma is 1, expected true or false"),  # type: ignore[arg-type]
+        (replace(TINY, gradient_steps=0), "gradient_steps is 0, expected a whole number of at least 1, or none"),
+        (replace(TINY, gradient_steps=1, wiring="without-c"), "gradient_steps cuts all gradients"),
+        (replace(TINY, gradient_steps=1, start="learned"), "a learned start without gradients"),
         (replace(MIX, heads=3), "3 heads"),
         (replace(MIX, heads=8), "multiple of 4"),
         (replace(MIX, size=34), "size is 34"),

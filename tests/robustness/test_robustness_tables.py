@@ -165,7 +165,7 @@ def test_the_checks_have_their_verdicts_and_figures() -> None:
         "reason": "square gets 9.0 points below",
     }
     found["extra"] = {"checks": [steps, {"name": "eot", "passed": True, "accuracies": {}, "reason": "none"}, black]}
-    shown = {(label.split(":")[0], heading): words for (label, heading), words in filled(CHECKS, found).items()}
+    shown = {(label.split(":")[0], heading): words for (label, heading), words in filled(CHECKS[0], found).items()}
     assert shown == {
         ("steps", "verdict"): "holds (1)",
         ("steps", "accuracies, %"): "10: 61.0, 20: 60.0 (1)",
@@ -174,13 +174,13 @@ def test_the_checks_have_their_verdicts_and_figures() -> None:
         ("black-box", "accuracies, %"): "pgd: 60.0 (1)",
     }
     for wrong in ({"checked": 50}, {"check_epsilon": 1 / 255}, {"starts": 16}, {"precision": "bf16"}):
-        assert not filled(CHECKS, found | {"config": {**found["config"], **wrong}})  # type: ignore[dict-item]
+        assert not filled(CHECKS[0], found | {"config": {**found["config"], **wrong}})  # type: ignore[dict-item]
 
 
 def test_several_starts_have_rows_of_their_own() -> None:
     metrics = {"clean": 80.0, "ece": 1.0, "noise": 70.0, "pgd": 60.0, "corrupted": 75.0, "corrupted_ece": 2.0}
     config = {**CLEAN, **HARD, **CORRUPTED, "starts": 16}
-    found = filled(STARTS, record("cifar10_akorn_conv", "2026-01-01", metrics, **config))
+    found = filled(STARTS[0], record("cifar10_akorn_conv", "2026-01-01", metrics, **config))
     assert {label for label, _ in found} == {"K = 16"}
     assert len(found) == 6
 

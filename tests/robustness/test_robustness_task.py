@@ -11,7 +11,9 @@ from robustness_toy import TINY, write_cifar
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine import train
+from akorn.engine.config import ScheduleConfig
 from akorn.engine.config import check as check_train
+from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
 from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
 from akorn.robustness.config import check as check_model
@@ -71,11 +73,14 @@ def test_the_papers_protocol() -> None:
     assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
     assert paper.data.augmix
     models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
-    assert len(set(models.values())) == 9  # every ablation is another model
+    assert len(set(models.values())) == 10  # every ablation is another model
     mix = models["cifar10_akorn_mix_n4"]
     assert isinstance(mix, AkornConfig)
     assert (mix.attention, mix.steps, mix.n) == (True, (6, 4, 2), 4)
     assert RECIPES["cifar10_resnet18_noise0225"]().data.noise == 0.225
+    ours = RECIPES["cifar10_akorn_conv_last_step"]()
+    assert ours.model == AkornConfig(gradient_steps=1)
+    assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"))
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 
@@ -128,6 +133,20 @@ def test_two_steps_by_the_engine_with_averaged_statistics(folder: Path, tmp_path
     model.save_pretrained(tmp_path / "model")
     assert (tmp_path / "model" / "config.json").is_file()
     assert str(tmp_path) not in str(task.settings())  # a record names the folder, not where it lay
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_gradients_of_the_last_step_in_a_graph(folder: Path, tmp_path: Path, precision: str) -> None:
+    """Recorded or not, the same losses: the first steps without gradients belong to the graph."""
+    losses = []
+    for graph in (False, True):
+        recipe = small(cifar10_akorn_conv(), folder, replace(TINY, gradient_steps=1), device="cuda",
+                       precision=precision, graph=graph, steps=6, log_every=1)  # fmt: skip
+        train(make_task(recipe), recipe.train, tmp_path / f"run{graph}")
+        losses.append(read_curve(tmp_path / f"run{graph}")[1])
+    torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]), rtol=0.02, atol=0.02)
 
 
 def test_a_small_resnet_learns_the_colours(folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +42,12 @@ class _Drive(NamedTuple):
             raise ValueError(f"c at step {t} has the shape {list(c.shape)}, x has {list(shape)}")
         return c
 
+    def after(self, steps: int) -> _Drive:
+        """What acts on the steps that follow so many."""
+        if self.constant or not steps:
+            return self
+        return _Drive(lambda t: self.at(steps + t), None if self.values is None else self.values[steps:], False)
+
 
 class Evolution(NamedTuple):
     """What a layer went through in T steps."""
@@ -76,6 +83,9 @@ class KuramotoLayer(nn.Module):
         recompute: in training, recompute states in the backward pass instead of storing them, so that memory no
             longer grows with the number of steps. Steps must then depend on x, c and the layer's parameters alone,
             draw no random numbers and change no buffers: anything else is refused, as are second derivatives.
+        gradient_steps: in training mode, gradients go back through so many steps, the last ones, and take the state
+            before them as given: less noise where large steps make states chaotic, less time and memory. The first x
+            gets none then, c and the weights do. None: through all steps.
 
     """
 
@@ -94,6 +104,7 @@ class KuramotoLayer(nn.Module):
         stimulus: nn.Module | None = None,
         bias: bool = False,
         recompute: bool = False,
+        gradient_steps: int | None = None,
     ) -> None:
         super().__init__()
         channels, n = whole_number("channels", channels), whole_number("n", n)
@@ -103,6 +114,8 @@ class KuramotoLayer(nn.Module):
         check_module("stimulus", stimulus, "a module such as GroupNorm", optional=True)
         if rule is not None and not isinstance(rule, UpdateRule):
             raise ValueError(f"rule must be an UpdateRule such as Kuramoto() or None, got {described(rule)}")
+        if gradient_steps is not None:
+            gradient_steps = whole_number("gradient_steps", gradient_steps)
         check_part("coupling", coupling, channels, n)
         check_part("omega", omega, channels, n)
         self.channels = channels
@@ -113,6 +126,7 @@ class KuramotoLayer(nn.Module):
         self.stimulus = stimulus
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
         self.recompute = recompute
+        self.gradient_steps = gradient_steps
         start = one_number("gamma", gamma)
         if learn_gamma:
             self.gamma = nn.Parameter(start)
@@ -144,21 +158,26 @@ class KuramotoLayer(nn.Module):
         brought = False
         if x.ndim == 4 and kernels.usable(x):
             x, c, brought = _in_one_order(x, c, steps > 1 and isinstance(self.coupling, AttentionCoupling))
+        given = self._given_steps(steps)
+        if given:
+            x = x.detach()
         if not on_sphere:
             x = self._start(x)
         drive = self._drive(c, x.ndim)
         energies: list[Tensor] = []
         states = [x]
-        if self.recompute and torch.is_grad_enabled() and not trajectory:
-            x, energies = self._recomputed(x, drive, steps, energy)
-        else:
-            copy: Tensor | None = None
-            for t in range(steps):
+        recompute = self.recompute and torch.is_grad_enabled() and not trajectory
+        copy: Tensor | None = None
+        for t in range(given if recompute else steps):
+            with torch.no_grad() if t < given else nullcontext():
                 x, value, copy = self._run_step(x, drive(t, x.shape), energy, copy, t + 1 < steps)
-                if value is not None:
-                    energies.append(value)
-                if trajectory:
-                    states.append(x)
+            if value is not None:
+                energies.append(value)
+            if trajectory:
+                states.append(x)
+        if recompute:
+            x, values = self._recomputed(x, drive.after(given), steps - given, energy)
+            energies += values
         return Evolution(
             x.contiguous() if brought else x,
             torch.stack(energies) if energy is not None else None,
@@ -181,6 +200,12 @@ class KuramotoLayer(nn.Module):
     def use_compiled_step(self, use: bool) -> None:
         """Switch between the step that `compile_step` made, if it was called, and the plain one."""
         self._use_compiled = use
+
+    def _given_steps(self, steps: int) -> int:
+        """How many steps come before those that gradients go back through."""
+        if self.gradient_steps is None or not self.training or not torch.is_grad_enabled():
+            return 0
+        return max(0, steps - self.gradient_steps)
 
     def _start(self, x: Tensor) -> Tensor:
         if type(self.rule).start is UpdateRule.start:

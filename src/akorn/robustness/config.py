@@ -63,6 +63,8 @@ class AkornConfig:
     """Height and width of the pictures, which an attentive block has to know."""
     recompute: bool = False
     """In training, recompute states in the backward pass: less memory, more time."""
+    gradient_steps: int | None = None
+    """In training, gradients go back through so many steps of each block, the last ones; None: through all."""
     head: Head = "classes"
     classes: int = 10
 
@@ -177,6 +179,11 @@ def _check_oscillators(config: AkornConfig) -> None:
             )
         if config.size % 2 ** (len(config.channels) - 1):
             raise AkornError(f"size is {config.size}, expected a number that can be halved between all blocks")
+    if config.gradient_steps is not None and config.gradient_steps < max(config.steps):
+        if config.wiring != "two-streams":
+            raise AkornError(f"gradient_steps cuts all gradients where no C drives the blocks (wiring {config.wiring})")
+        if config.start == "learned":
+            raise AkornError("gradient_steps leaves a learned start without gradients: use another start, or all steps")
 
 
 def _check_tokens(config: ViTConfig) -> None:

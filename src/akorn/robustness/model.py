@@ -203,6 +203,7 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
         stimulus=akn.GroupNorm(channels // n, channels) if driven else None,
         bias=True,
         recompute=config.recompute,
+        gradient_steps=config.gradient_steps,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from akorn.augment.config import AugmentConfig
-from akorn.engine.config import EmaConfig, OptimiserConfig, TrainConfig
+from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, ViTConfig
 
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
@@ -74,6 +74,16 @@ _MIX_N4 = replace(_MIX, n=4, n_out=4)
 def cifar10_akorn_conv() -> CifarRecipe:
     """AKOrN-conv with N = 2, the model that ships (Tab. `ablation_proj`; with `init`, Tab. `advrobust`)."""
     return CifarRecipe("cifar10_akorn_conv", AkornConfig(), _paper())
+
+
+def cifar10_akorn_conv_last_step() -> CifarRecipe:
+    """AKOrN-conv trained in our own way: gradients of the last Kuramoto step of each block alone, a falling rate.
+
+    Through all steps, chaos makes gradients of the first blocks' weights pure noise (docs/robustness.md). The last step
+    alone answers to C smoothly.
+    """
+    train = replace(_paper(), schedule=ScheduleConfig(name="linear"))
+    return CifarRecipe("cifar10_akorn_conv_last_step", AkornConfig(gradient_steps=1), train)
 
 
 def cifar10_akorn_conv_no_proj() -> CifarRecipe:
@@ -179,6 +189,7 @@ RECIPES: dict[str, Callable[[], CifarRecipe]] = {
     recipe.__name__: recipe
     for recipe in (
         cifar10_akorn_conv,
+        cifar10_akorn_conv_last_step,
         cifar10_akorn_conv_no_proj,
         cifar10_akorn_conv_no_omega,
         cifar10_akorn_conv_no_c,
