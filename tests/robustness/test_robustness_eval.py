@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from robustness_toy import TINY, write_cifar
 
 from akorn.cli import eval_robustness
 from akorn.errors import AkornError
+from akorn.robustness import plots, report
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
 from akorn.robustness.config import AkornConfig, ResNetConfig
@@ -217,6 +219,29 @@ def test_what_the_plot_takes_is_foretold(tmp_path: Path) -> None:
     count, forward, backward = shown_passes(model, request)
     assert (count, forward, backward) == (3, 12, 8)
     assert drawn[0] - plain[0] == count * (forward + 2)  # and the answers before and after
+
+
+def test_adversarial_pictures_are_adaptive_where_the_attacks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(TINY)
+    pictures = load_cifar10(write_cifar(tmp_path), "test")
+    titles: list[str] = []
+    show = plots.plot_adversarial
+
+    def seen(*args: Any, title: str) -> Path:
+        titles.append(title)
+        return show(*args, title=title)
+
+    monkeypatch.setattr(plots, "plot_adversarial", seen)
+    entered = []
+    monkeypatch.setattr(report, "last_steps", lambda model: entered.append(model) or nullcontext())
+    request = Request(limit=3, attack_limit=1, steps=1, eot=1, plots=tmp_path)
+    for attacks, times in (((), 0), (("pgd",), 0), (("pgd-adaptive",), 2)):
+        entered.clear()
+        evaluate(model, pictures, replace(request, attacks=attacks), EvalSettings())
+        assert len(entered) == times
+        assert ("last Kuramoto steps" in titles[-1]) == bool(times)
 
 
 def test_checks_and_warnings_are_printed(

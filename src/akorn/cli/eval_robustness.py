@@ -95,7 +95,7 @@ class Options(CommonOptions):
     """How products are computed."""
     plots: Path | None = None
     """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255 (PGD on eight pictures with
-    --attack-steps and --eot: half an hour on a CPU core)."""
+    --attack-steps and --eot: half an hour on a CPU core; adaptive if one of --attacks is)."""
     results: Path | None = LEDGER
     """The folder for the record of the evaluation; None for no record."""
 

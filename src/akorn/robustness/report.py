@@ -289,16 +289,20 @@ def shown_passes(model: CifarNet, request: Request) -> tuple[int, int, int]:
 
 
 def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSettings, folder: Path) -> Path:
-    """Adversarial pictures at 64/255 beside the originals."""
+    """Adversarial pictures at 64/255 beside the originals, by adaptive gradients where such an attack was asked for."""
     from akorn.robustness.plots import plot_adversarial
 
     few = part.take(slice(SHOWN))
     size = 64 / 255
     kept: list[Tensor] = []
     before = score(model, few.images, few.labels, settings)
-    after = attacked_score(model, few.images, few.labels, PGD(size, request.steps, request.eot), settings, keep=kept)
+    pgd = PGD(size, request.steps, request.eot)
+    adaptive = any(name.endswith("-adaptive") for name in request.attacks)
+    with _gradients(model, "pgd-adaptive" if adaptive else "pgd"):
+        after = attacked_score(model, few.images, few.labels, pgd, settings, keep=kept)
     says, then = ([part.classes[place] for place in found.probabilities.argmax(1)] for found in (before, after))
-    title = f"PGD, {request.steps} steps, ‖ε‖∞ = 64/255; above each picture the model's answer"
+    how = f"PGD, {request.steps} steps" + (", gradients of the last Kuramoto steps alone" if adaptive else "")
+    title = f"{how}, ‖ε‖∞ = 64/255; above each picture the model's answer"
     path = folder / "adversarial.png"
     return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, path, title=title)
 
