@@ -126,6 +126,20 @@ def test_not_a_bit_changes(fused, monkeypatch, kind, autocast):
             assert torch.equal(result, wanted)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("autocast", [None, F16, pytest.param(BF16, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("kind", COUPLINGS)
+def test_gradients_of_the_last_steps_alone(fused, kind, autocast, recompute):
+    """The same as of a layer that is given the state before them; the state is handed on across the cut."""
+    layer = a_layer(kind, fused, gradient_steps=2, recompute=recompute)
+    whole, (x, c) = a_layer(kind, fused), a_state(kind, fused)
+    with torch.no_grad(), torch.autocast(fused.type, autocast or BF16, enabled=autocast is not None):
+        before = whole(x, c, 2)
+    found = run(layer, x, c, autocast=autocast, energy=None, start_learns=False)
+    wanted = run(whole, before, c, autocast=autocast, energy=None, steps=2, start_learns=False)
+    close(found, wanted, 1e-4 if autocast is None else 2e-2)
+
+
 def test_only_couplings_that_multiply_at_once_and_once_get_less(fused, seen):
     attentive = akn.AttentionCoupling(12, 1, position=akn.AbsolutePosition((2, 3), 12))
     hooked = akn.DenseCoupling(12)
