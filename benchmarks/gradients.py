@@ -19,6 +19,7 @@ from torch import Tensor
 
 from akorn.engine import write_record
 from akorn.models import load_model, training_of
+from akorn.nn import KuramotoLayer
 from akorn.robustness.adaptive import last_steps
 from akorn.robustness.attacks import gradient_agreement, start_agreement
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig
@@ -54,6 +55,9 @@ def main() -> None:
     images, labels = as_float(few.images), few.labels
     model = load_model(words.model)
     assert isinstance(model, CifarNet)
+    for layer in model.modules():
+        if isinstance(layer, KuramotoLayer):
+            layer.gradient_steps = None  # through all steps, however it was trained
     found: dict[str, float] = {}
 
     def tell(name: str, cosines: Tensor) -> None:
