@@ -78,9 +78,10 @@ def test_the_papers_protocol() -> None:
     assert isinstance(mix, AkornConfig)
     assert (mix.attention, mix.steps, mix.n) == (True, (6, 4, 2), 4)
     assert RECIPES["cifar10_resnet18_noise0225"]().data.noise == 0.225
-    ours = RECIPES["cifar10_akorn_conv_last_step"]()
-    assert ours.model == AkornConfig(gradient_steps=1)
-    assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"))
+    for name, model in (("falling_rate", AkornConfig()), ("last_step", AkornConfig(gradient_steps=1))):
+        ours = RECIPES[f"cifar10_akorn_conv_{name}"]()
+        assert (ours.model, ours.data) == (model, paper.data)
+        assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"))
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 
