@@ -6,7 +6,7 @@ import pytest
 import torch
 from robustness_toy import Templates, template_pictures
 
-from akorn.robustness.checks import CheckSettings, check_defence, falls, no_better, paired, vanishes
+from akorn.robustness.checks import Check, CheckSettings, check_defence, falls, no_better, paired, vanishes
 from akorn.robustness.evaluate import EvalSettings, Score, fixed_start
 
 SMALL = CheckSettings(steps=(4, 8), eot=(2, 4), epsilons=(8 / 255, 32 / 255, 128 / 255), queries=150)
@@ -42,7 +42,9 @@ def test_no_attack_runs_twice() -> None:
     images, labels = template_pictures(20)
     said: list[str] = []
     settings = CheckSettings(steps=(2, 3), eot=(1, 2), epsilons=(8 / 255, 32 / 255), queries=2)
-    found = check_defence(Templates(0.05), images, labels, settings, progress=said.append)
+    done: list[Check] = []
+    found = check_defence(Templates(0.05), images, labels, settings, progress=said.append, each=done.append)
+    assert done == found
     assert said == [
         *("PGD, 3 steps", "PGD, 2 steps", "PGD, EoT 1", "PGD, ε = 32/255", "PGD on the smoothed loss"),
         *("gradients nearby", "PGD, start fixed", "random noise", "Square, 2 queries"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
 from akorn.robustness.config import AkornConfig, ResNetConfig
 from akorn.robustness.corruptions.constants import COMMON
+from akorn.robustness.corruptions.store import make_cifar10c
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, score
 from akorn.robustness.model import CifarNet, build
@@ -168,7 +170,10 @@ def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.Monke
     def fake(model: CifarNet, images: torch.Tensor, *rest: Any, **options: Any) -> list[Check]:
         assert rest[1].epsilon == 0.1
         falling = {"8/255": 50.0, "16/255": 0.0}
-        return [Check("epsilon", True, falling, "falls to nothing"), Check("eot", False, {}, "rises")]
+        found = [Check("epsilon", True, falling, "falls to nothing"), Check("eot", False, {}, "rises")]
+        for check in found:
+            options["each"](check)
+        return found
 
     monkeypatch.setattr("akorn.robustness.report.check_defence", fake)
     pictures = load_cifar10(write_cifar(tmp_path), "test")
@@ -248,7 +253,12 @@ def test_checks_and_warnings_are_printed(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check = Check("steps", False, {"10": 50.0, "20": 61.25}, "11.2 points higher at 20 than at 10", 1)
-    monkeypatch.setattr("akorn.robustness.report.check_defence", lambda *words, **options: [check])
+
+    def checked(*words: Any, each: Callable[[Check], None], **options: Any) -> list[Check]:
+        each(check)
+        return [check]
+
+    monkeypatch.setattr("akorn.robustness.report.check_defence", checked)
     monkeypatch.setattr(
         "akorn.robustness.report.autoattack",
         lambda model, images, labels, **options: AutoAttacked(images, labels < 0, 3, "rand", ("it looks [odd]",)),
@@ -275,6 +285,8 @@ def test_checks_and_warnings_are_printed(
     ("options", "words"),
     [
         ({"attacks": "magic"}, "no 'magic', expected some of fgsm"),
+        ({"attacks": ","}, "no ',', expected some of fgsm"),
+        ({"source": "cifar10-conv"}, "--source is for --attacks transfer and for --checks"),
         ({"epsilon": -0.1}, "--epsilon must be from 0 to 1"),
         ({"limit": 0}, "--limit must be at least 1"),
         ({"severity": 6}, "--severity"),
@@ -326,7 +338,7 @@ def test_what_was_scored_before_an_interruption_is_recorded(
 
     monkeypatch.setattr("akorn.robustness.report.attacked_score", interrupted)
     options = eval_robustness.Options(
-        model=str(model_folder), data=write_cifar(tmp_path / "data"), attacks="pgd", device="cpu",
+        model=str(model_folder), data=write_cifar(tmp_path / "data"), attacks="pgd,transfer", device="cpu",
         source=str(model_folder), results=tmp_path / "results",
     )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
@@ -337,7 +349,71 @@ def test_what_was_scored_before_an_interruption_is_recorded(
     assert "pgd" not in found["metrics"]
     assert (found["config"]["source"], found["config"]["finished"]) == ("model", False)
     assert f"not finished; what was scored is recorded in {kept}" in capsys.readouterr().err
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(replace(options, results=None))
+    assert "not finished; scored so far: clean " in capsys.readouterr().err
     monkeypatch.setattr("akorn.robustness.report.score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         eval_robustness.run(options)
     assert list((tmp_path / "results").iterdir()) == [kept]  # nothing was scored: nothing to record
+
+
+def test_single_corruptions_and_checks_before_an_interruption_are_kept(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_cifar(tmp_path / "data")
+    pictures = load_cifar10(data, "test")
+    make_cifar10c(tmp_path / "c", pictures.images.numpy(), pictures.labels.numpy(), ["fog", "snow"], [5])
+    options = eval_robustness.Options(
+        model=str(model_folder),
+        data=data,
+        limit=2,
+        corrupted=tmp_path / "c",
+        device="cpu",
+        results=tmp_path / "results",
+    )
+    asked = []
+
+    def once(*words: Any, **settings: Any) -> Score:
+        asked.append(words)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        return score(*words, **settings)
+
+    monkeypatch.setattr("akorn.robustness.corrupted.score", once)
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(options)
+    (kept,) = (tmp_path / "results").iterdir()
+    record = json.loads(kept.read_text())
+    (name,) = record["extra"]["corrupted"]
+    assert record["extra"]["corrupted"][name]["pictures"] == 2
+    assert (record["config"]["severity"], record["config"]["finished"]) == (5, False)
+
+    check = Check("steps", True, {"10": 50.0}, "falls and settles", 1)
+
+    def half(*words: Any, each: Callable[[Check], None], **options: Any) -> list[Check]:
+        each(check)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("akorn.robustness.report.check_defence", half)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    kept.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(replace(options, corrupted=None, checks=True))
+    (kept,) = (tmp_path / "results").iterdir()
+    record = json.loads(kept.read_text())
+    assert record["extra"]["checks"] == [check.as_json()]
+    assert "checks_passed" not in record["config"]
+    capsys.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        eval_robustness.run(replace(options, corrupted=None, checks=True, results=None))
+    assert "check steps holds" in capsys.readouterr().err
+
+
+def test_a_plot_that_cannot_be_written_is_said_before_any_work(model_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "plots" / "adversarial.png").mkdir(parents=True)
+    options = eval_robustness.Options(
+        model=str(model_folder), data=tmp_path / "none", device="cpu", results=None, plots=tmp_path / "plots"
+    )
+    with pytest.raises(AkornError, match=r"adversarial\.png: is a folder"):
+        eval_robustness.run(options)

@@ -86,7 +86,7 @@ def test_plots_are_written_whole(tmp_path: Path) -> None:
     written = [
         plot_reliability({"clean": found.reliability, "again": found.reliability}, tmp_path / "r.png"),
         plot_accuracy({"PGD": {8: 40.0, 16: 10.0}}, tmp_path / "a.svg", log=True, pictures=200),
-        plot_adversarial(x, 1 - x, names, ["cat"] * 5, tmp_path / "b.png", pairs=3, title="turned round"),
+        plot_adversarial(x, 1 - x, names, ["cat"] * 5, names, tmp_path / "b.png", pairs=3, title="turned round"),
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in written)
     with Image.open(tmp_path / "r.png") as drawn:
@@ -94,7 +94,7 @@ def test_plots_are_written_whole(tmp_path: Path) -> None:
     with pytest.raises(AkornError, match=r"\.png"):
         plot_accuracy({"PGD": {8: 40.0}}, tmp_path / "a.docx")
     with pytest.raises(ValueError, match="as many"):
-        plot_adversarial(x, x, names, names[:2], tmp_path / "c.png")
+        plot_adversarial(x, x, names, names[:2], names, tmp_path / "c.png")
 
 
 def test_classify(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

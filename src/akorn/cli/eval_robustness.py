@@ -17,7 +17,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.files import make_folder
+from akorn.files import check_writable, make_folder
 
 if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
@@ -58,7 +58,8 @@ class Options(CommonOptions):
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""
     data: Path | None = None
-    """CIFAR-10's folder, cifar-10-batches-py or the one that holds it; its test pictures are scored."""
+    """CIFAR-10: cifar-10-batches-py, cifar-10-python.tar.gz, or a folder that holds one of them; its test pictures are
+    scored."""
     limit: int | None = None
     """Score only so many pictures, drawn at random by the seed."""
     starts: int = 1
@@ -81,7 +82,7 @@ class Options(CommonOptions):
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
     noise: _Size = 64 / 255
-    """Size of the random noise in the ℓ∞ norm."""
+    """Size of the random noise in the ℓ∞ norm: `noise` is uniform in that box, `noise_sign` at its corners."""
     corrupted: Path | None = None
     """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""
     severity: int = 5
@@ -90,7 +91,7 @@ class Options(CommonOptions):
     """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
     16,000 passes forward and backward a picture, which is work for a GPU."""
     batch: int = 500
-    """Pictures that run at once."""
+    """Pictures that run at once. On a GPU the random starts come out otherwise for another number."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed."""
     plots: Path | None = None
@@ -111,10 +112,13 @@ def run(options: Options) -> int:
     from akorn.models import training_of
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
-    from akorn.robustness.report import Request, evaluate, shown_passes
+    from akorn.robustness.report import PLOTS, Request, evaluate, shown_passes
 
     if not is_main():  # the work is not shared: one process does it all
         return 0
+    if options.plots is not None:
+        for name in PLOTS:
+            check_writable(options.plots / name)
     assert options.data is not None
     began = time.monotonic()
     device = pick_device(options.device)
@@ -129,6 +133,9 @@ def run(options: Options) -> int:
     if options.plots is not None:
         count, forward, backward = shown_passes(model, request)
         say(f"--plots attacks {count} pictures by PGD, each by {forward:,} passes forward and {backward:,} backward")
+    if wanted and device.type == "cpu":
+        passes = options.attack_steps * (options.eot if model.random_start else 1)
+        say(f"attacks are slow on a CPU: PGD takes {passes:,} passes forward and backward a picture, AutoAttack more")
     pictures = load_cifar10(options.data, "test")
     reports: list[Report] = []
 
@@ -142,10 +149,9 @@ def run(options: Options) -> int:
             lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell, begun=begun)
         )
     except BaseException:  # Ctrl-C after an hour of attacks, or the device's memory
-        if options.results is not None and reports and reports[0].metrics:
+        if reports and reports[0].metrics:
             reports[0].facts["finished"] = False
-            path = _record(options, reports[0], time.monotonic() - began, str(device))
-            say(f"not finished; what was scored is recorded in {path}")
+            _keep(options, reports[0], time.monotonic() - began, str(device))
         raise
     seconds = time.monotonic() - began
     if options.results is not None:
@@ -161,8 +167,10 @@ def _check(options: Options) -> tuple[str, ...]:
     """The attacks that were asked for; AkornError for what cannot be, before torch is imported."""
     check_seed(options.seed)
     wanted = tuple(dict.fromkeys(name.strip() for name in options.attacks.split(",") if name.strip()))
-    if foreign := [name for name in wanted if name not in ATTACKS]:
-        raise AkornError(f"--attacks: there is no {foreign[0]!r}, expected some of {', '.join(ATTACKS)}")
+    foreign = [name for name in wanted if name not in ATTACKS]
+    if foreign or (options.attacks and not wanted):
+        wrong = foreign[0] if foreign else options.attacks
+        raise AkornError(f"--attacks: there is no {wrong!r}, expected some of {', '.join(ATTACKS)}")
     for name in ("limit", "attack_limit", "starts", "eot", "attack_steps", "queries", "batch"):
         value = getattr(options, name)
         if value is not None and value < 1:
@@ -174,6 +182,8 @@ def _check(options: Options) -> tuple[str, ...]:
         raise AkornError(f"--severity must be from 1 to 5, got {options.severity}")
     if "transfer" in wanted and options.source is None:
         raise AkornError("--attacks transfer needs --source, the model whose adversarial pictures are transferred")
+    if options.source is not None and not options.checks and "transfer" not in wanted:
+        raise AkornError("--source is for --attacks transfer and for --checks, and neither was asked for")
     if options.data is None:
         raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py")
     if options.checks or any(name.startswith(("square", "autoattack")) for name in wanted):
@@ -239,13 +249,26 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
     config = {
         "model": _named(options.model),
         "pretrained": bool(origin and origin.get("overrides", {}).get("init")),
-        "data_split": "test", "start_seed": options.seed, "precision": options.precision, **found.facts,
+        "data_split": "test", "start_seed": options.seed, "precision": options.precision, "batch": options.batch,
+        **found.facts,
     }  # fmt: skip
     return write_record(
         "eval", str(config["model"]), found.metrics, config=config, seed=int(origin["seed"]) if origin else 0,
         data_fingerprint=found.fingerprint, wall_time=seconds, device=device, folder=options.results,
         extra={**found.details, "training": origin},
     )  # fmt: skip
+
+
+def _keep(options: Options, found: Report, seconds: float, device: str) -> None:
+    """Record what an unfinished evaluation has scored, or say it where no record is wanted."""
+    if options.results is not None:
+        say(f"not finished; what was scored is recorded in {_record(options, found, seconds, device)}")
+        return
+    scored = {**found.metrics, **{name: each["accuracy"] for name, each in found.details.get("corrupted", {}).items()}}
+    checks = {f"check {each['name']}": each["passed"] for each in found.details.get("checks", ())}
+    figures = [f"{name} {value:.2f}" for name, value in scored.items()]
+    verdicts = [f"{name} {'holds' if passed else 'FAILS'}" for name, passed in checks.items()]
+    say(f"not finished; scored so far: {', '.join([*figures, *verdicts])}")
 
 
 def _print(found: Report, seconds: float) -> None:

@@ -20,7 +20,8 @@ def run(options: Options) -> int:
     if options.json:
         print_json({name: {"pretrained": name in shipped} for name in list_models()})
         return 0
+    width = max(map(len, list_models()))
     for name in list_models():
         size = (WEIGHTS / name / "model.safetensors").stat().st_size / 1e6 if name in shipped else 0
-        print(f"{name:<28} {f'weights ship ({size:.1f} MB)' if name in shipped else 'untrained'}")
+        print(f"{name:<{width}}  {f'weights ship ({size:.1f} MB)' if name in shipped else 'untrained'}")
     return 0

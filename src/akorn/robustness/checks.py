@@ -108,16 +108,24 @@ def check_defence(
     *,
     source: nn.Module | None = None,
     progress: Callable[[str], None] | None = None,
+    each: Callable[[Check], None] | None = None,
 ) -> list[Check]:
     """Run all checks on pictures [N, 3, H, W] with their labels; 200 of them are enough.
 
-    source: another model, such as a ResNet-18, whose adversarial pictures are tried on this one.
+    source: another model, such as a ResNet-18, whose adversarial pictures are tried on this one. each: gets every
+    check as soon as it is done.
     """
     settings = settings if settings is not None else CheckSettings()
     asking = asking if asking is not None else EvalSettings()
     check_pictures(images, labels)
     say = progress if progress is not None else lambda text: None
     strongest = PGD(settings.epsilon, settings.steps[-1], settings.eot[-1])
+    found: list[Check] = []
+
+    def add(check: Check) -> None:
+        found.append(check)
+        if each is not None:
+            each(check)
 
     def under(attack: PGD, label: str, victim: nn.Module | None = None) -> Score:
         say(label)
@@ -125,12 +133,12 @@ def check_defence(
 
     white = under(strongest, f"PGD, {strongest.steps} steps")
     by_steps = [(str(s), under(replace(strongest, steps=s), f"PGD, {s} steps")) for s in settings.steps[:-1]]
-    found = [falls("steps", [*by_steps, (str(strongest.steps), white)])]
+    add(falls("steps", [*by_steps, (str(strongest.steps), white)]))
     if is_random(model):
         by_eot = [(str(e), under(replace(strongest, eot=e), f"PGD, EoT {e}")) for e in settings.eot[:-1]]
-        found.append(falls("eot", [*by_eot, (str(strongest.eot), white)]))
+        add(falls("eot", [*by_eot, (str(strongest.eot), white)]))
     else:
-        found.append(Check("eot", True, {}, "the model has no random start"))
+        add(Check("eot", True, {}, "the model has no random start"))
     sizes = [
         (
             f"{255 * e:g}/255",
@@ -140,17 +148,17 @@ def check_defence(
         )
         for e in settings.epsilons
     ]
-    found.append(vanishes("epsilon", sizes))
+    add(vanishes("epsilon", sizes))
     smooth = under(replace(strongest, noise=settings.noise), "PGD on the smoothed loss")
-    found.append(no_better("smooth", white, [("smoothed", smooth)]))
+    add(no_better("smooth", white, [("smoothed", smooth)]))
     if adaptable(model):
         with last_steps(model):
             adaptive = under(strongest, "PGD, last Kuramoto steps alone")
-        found.append(no_better("adaptive", white, [("last steps", adaptive)]))
+        add(no_better("adaptive", white, [("last steps", adaptive)]))
     else:
-        found.append(Check("adaptive", True, {}, "the model has no Kuramoto layers that C drives"))
+        add(Check("adaptive", True, {}, "the model has no Kuramoto layers that C drives"))
     say("gradients nearby")
-    found.append(_agrees(model, images, labels, strongest.eot, asking))
+    add(_agrees(model, images, labels, strongest.eot, asking))
 
     random = is_random(model)
     with fixed_start(model, asking.seed):
@@ -163,7 +171,7 @@ def check_defence(
             black.append(("square", _square(model, images, labels, settings, asking)))
         if source is not None:
             black.append(("transfer", under(strongest, "transfer", source)))
-    found.append(no_better("black-box", white, black))
+    add(no_better("black-box", white, black))
     return found
 
 

@@ -75,7 +75,7 @@ class Classifier:
         return cls(CifarNet.from_pretrained(name_or_folder), device)
 
     @torch.no_grad()
-    def classify(self, images: Tensor | Sequence[Picture], starts: int = 16, seed: int = 0) -> list[Prediction]:
+    def classify(self, images: Tensor | Sequence[Picture], starts: int = 4, seed: int = 0) -> list[Prediction]:
         """Classify pictures [B, 3, 32, 32], bytes or numbers from 0 to 1, or what `read_picture` returned.
 
         Each is seen from `starts` random starts. The same picture gets the same answer wherever it stands.

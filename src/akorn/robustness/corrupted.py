@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,8 +54,12 @@ def corrupted_score(
     severity: int = 5,
     chosen: Tensor | None = None,
     progress: Progress | None = None,
+    each: Callable[[str, Score], None] | None = None,
 ) -> Corrupted:
-    """The scores on each corruption of a folder in CIFAR-10-C's layout; chosen: which pictures, by number."""
+    """The scores on each corruption of a folder in CIFAR-10-C's layout.
+
+    chosen: which pictures, by number. each: gets every corruption's score as soon as it is there.
+    """
     if not corruptions:
         raise ValueError("there is no corruption to score")
     scores, digest = {}, hashlib.sha256()
@@ -67,6 +71,8 @@ def corrupted_score(
             data = data.take(chosen)
         digest.update(f"{name} {severity} {data.fingerprint()}".encode())
         scores[name] = score(model, data.images, data.labels, settings, purpose=f"corrupted-{name}")
+        if each is not None:
+            each(name, scores[name])
         if progress is not None:
             progress(done, len(corruptions))
     return Corrupted(scores, severity, digest.hexdigest())

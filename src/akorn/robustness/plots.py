@@ -56,8 +56,9 @@ def _reliability(upper: Axes, lower: Axes, label: str, found: Reliability) -> No
     upper.plot((0, 1), (0, 1), color="0.5", linewidth=1, linestyle="--")
     for place, height, alpha in zip(left[some], accuracy.numpy()[some], strength, strict=True):
         upper.bar(place, height, width, align="edge", color=_RIGHT, edgecolor="white", alpha=float(alpha))
-    upper.plot(confidence.numpy()[some], accuracy.numpy()[some], "o", color=_WRONG, markersize=4)
-    upper.set(xlim=(0, 1), ylim=(0, 1), title=f"{label}: ECE {found.ece:.1f} %")
+    upper.plot(confidence.numpy()[some], accuracy.numpy()[some], "o", color=_WRONG, markersize=4, clip_on=False)
+    upper.set(xlim=(0, 1), ylim=(0, 1))
+    upper.set_title(f"{label}\n{int(found.count.sum()):,} answers, ECE {found.ece:.1f} %", fontsize=10)
     lower.bar(left, share[:bins].numpy(), width, align="edge", color="0.6", edgecolor="white")
     lower.set(xlabel="confidence")
     for axis in (upper, lower):
@@ -108,6 +109,7 @@ def plot_adversarial(
     adversarial: Tensor,
     before: Sequence[str],
     after: Sequence[str],
+    truth: Sequence[str],
     out: str | Path,
     *,
     pairs: int = 4,
@@ -115,18 +117,19 @@ def plot_adversarial(
 ) -> Path:
     """Pairs of a picture and its adversarial version, with what the model says above each (Fig. `akorn_adv`).
 
-    originals, adversarial: [B, 3, H, W] from 0 to 1; before, after: the model's answers; pairs: a row.
+    originals, adversarial: [B, 3, H, W] from 0 to 1; before, after: the model's answers, coloured where they are not
+    the truth; pairs: a row.
     """
     count = len(originals)
-    if not count or adversarial.shape != originals.shape or len(before) != count or len(after) != count:
+    if not count or adversarial.shape != originals.shape or {len(before), len(after), len(truth)} != {count}:
         raise ValueError(
             f"expected as many pictures and answers of one shape, got {list(originals.shape)},"
-            f" {list(adversarial.shape)}, {len(before)} and {len(after)}"
+            f" {list(adversarial.shape)}, {len(before)}, {len(after)} and {len(truth)}"
         )
     pairs = min(pairs, count)
     rows = -(-count // pairs)
     widths = [1.0, 1.0, 0.18] * pairs
-    figure = Figure(figsize=(1.25 * sum(widths), 1.5 * rows + (0.35 if title else 0)), layout="constrained")
+    figure = Figure(figsize=(1.25 * sum(widths), 1.5 * rows + 0.25 * len(title.splitlines())), layout="constrained")
     grid: NDArray[np.object_] = figure.subplots(rows, len(widths), squeeze=False, width_ratios=widths)
     axes: list[Axes] = list(grid.flat)  # type: ignore[arg-type]
     for axis in axes:
@@ -138,7 +141,7 @@ def plot_adversarial(
         ):
             axis = grid[row, 3 * column + offset]
             axis.imshow(picture.permute(1, 2, 0).clamp(0, 1).cpu().numpy(), interpolation="nearest")
-            axis.set_title(text, fontsize=9, color="black" if text == before[place] else _WRONG)
+            axis.set_title(text, fontsize=9, color="black" if text == truth[place] else _WRONG)
     if title:
         figure.suptitle(title, fontsize=10)
     return _save(figure, out)

@@ -38,6 +38,9 @@ Tell = Callable[[str, int, int], None]
 
 CHECKED = 200  # pictures of the checks
 SHOWN = 8  # pairs in the plot of adversarial pictures
+RELIABILITY, ADVERSARIAL = "reliability.png", "adversarial.png"
+PLOTS = (RELIABILITY, ADVERSARIAL, "steps.png", "epsilon.png")
+"""What a folder for plots may get."""
 
 
 @dataclass(frozen=True)
@@ -129,29 +132,28 @@ def evaluate(
         report.add(name, noisy)
         say(name, 1, 1)
     report.put_error("ece", clean.ece, clean.starts)
-    diagrams = {"clean": clean.reliability}
+    by = f", {clean.starts} start{'s' * (clean.starts > 1)}" if model.random_start else ""
+    diagrams = {f"clean{by}": clean.reliability}
     if held is not None:
         label = "corrupted by us, pooled" if held.ours else "corrupted, pooled"
-        diagrams[label] = _corrupt(model, pictures, request, held, settings, report, say)
+        diagrams[label + by] = _corrupt(model, pictures, request, held, settings, report, say)
     if request.attacks:
         few = part.take(sample(len(part), request.attack_limit, settings.seed))
         _attack(model, few, request, settings, source, report, say)
     if request.checks:
         few = part.take(sample(len(part), CHECKED, settings.seed))
         checks = CheckSettings(epsilon=request.epsilon, queries=min(request.queries, 1000), noise=request.epsilon / 2)
+        report.facts |= {"checked": len(few), "check_epsilon": request.epsilon}
+        done = report.details["checks"] = []  # filled one by one: what is done stays if this ends half-way
         found = check_defence(
-            model, few.images, few.labels, checks, settings, source=source, progress=lambda what: say(what, 0, 0)
-        )
-        report.details["checks"] = [check.as_json() for check in found]
-        report.facts |= {
-            "checked": len(few),
-            "check_epsilon": request.epsilon,
-            "checks_passed": all(check.passed for check in found),
-        }
+            model, few.images, few.labels, checks, settings, source=source,
+            progress=lambda what: say(what, 0, 0), each=lambda check: done.append(check.as_json()),
+        )  # fmt: skip
+        report.facts["checks_passed"] = all(check.passed for check in found)
     if request.plots is not None:
         from akorn.robustness.plots import plot_reliability
 
-        report.plots.append(plot_reliability(diagrams, request.plots / "reliability.png"))
+        report.plots.append(plot_reliability(diagrams, request.plots / RELIABILITY))
         report.plots.append(_show(model, part, request, settings, request.plots))
         report.plots += _curves(report.details.get("checks", []), report.facts.get("checked"), request.plots)
     return report
@@ -169,9 +171,21 @@ def _corrupt(
     """The scores on what the folder holds; their mean only over the 15, and where all of these are there."""
     # A folder that was made of the first pictures only is sampled for itself.
     chosen = sample(min(len(pictures), held.pictures), request.limit, settings.seed)
+    report.facts |= {
+        "severity": request.severity,
+        "corruptions_by": "akorn" if held.ours else held.folder.name,
+        "corrupted_pictures": len(chosen),
+    }
+    if held.missing:
+        report.facts["corruptions_missing"] = list(held.missing)
+    single = report.details["corrupted"] = {}  # filled one by one: what is done stays if this ends half-way
+
+    def keep(name: str, each: Score) -> None:
+        single[name] = each.as_json()
+
     found = corrupted_score(
         model, held.folder, held.names, settings, severity=request.severity, chosen=chosen,
-        progress=lambda d, t: say("corrupted", d, t),
+        progress=lambda d, t: say("corrupted", d, t), each=keep,
     )  # fmt: skip
     pooled = found.over(held.common or held.names).pooled
     if held.complete:
@@ -180,14 +194,6 @@ def _corrupt(
         report.put("corrupted", common.accuracy, {**mean, "pictures": len(chosen), "starts": pooled.starts})
         report.put_error("corrupted_ece", common.ece, pooled.starts)
         report.put_error("corrupted_ece_pooled", pooled.ece, pooled.starts)
-    report.facts |= {
-        "severity": request.severity,
-        "corruptions_by": "akorn" if held.ours else held.folder.name,
-        "corrupted_pictures": len(chosen),
-    }
-    if held.missing:
-        report.facts["corruptions_missing"] = list(held.missing)
-    report.details["corrupted"] = {name: each.as_json() for name, each in found.scores.items()}
     report.details["corrupted_fingerprint"] = found.fingerprint
     return pooled.reliability
 
@@ -301,10 +307,13 @@ def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSetti
     with _gradients(model, "pgd-adaptive" if adaptive else "pgd"):
         after = attacked_score(model, few.images, few.labels, pgd, settings, keep=kept)
     says, then = ([part.classes[place] for place in found.probabilities.argmax(1)] for found in (before, after))
-    how = f"PGD, {request.steps} steps" + (", gradients of the last Kuramoto steps alone" if adaptive else "")
-    title = f"{how}, ‖ε‖∞ = 64/255; above each picture the model's answer"
-    path = folder / "adversarial.png"
-    return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, path, title=title)
+    truth = [part.classes[place] for place in few.labels]
+    how = f"PGD, {request.steps} steps" + (f", EoT {request.eot}" if model.random_start else "")
+    how += ", gradients of the last Kuramoto steps alone" if adaptive else ""
+    asked_of = f" from {before.starts} start{'s' * (before.starts > 1)}" if model.random_start else ""
+    title = f"{how}, ‖ε‖∞ = 64/255\nabove each picture the model's answer{asked_of}, red where it is wrong"
+    path = folder / ADVERSARIAL
+    return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, truth, path, title=title)
 
 
 def _curves(checks: list[dict[str, Any]], pictures: int | None, folder: Path) -> list[Path]:

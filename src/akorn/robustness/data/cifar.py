@@ -52,7 +52,8 @@ def _find(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        raise AkornError(f"{path} does not exist: expected the folder {FOLDER} or {ARCHIVE}")
+        wrong = "is neither a folder nor a file" if path.exists() else "does not exist"
+        raise AkornError(f"{path} {wrong}: expected the folder {FOLDER} or {ARCHIVE}")
     for place in (path, path / FOLDER, path / ARCHIVE, path.parent / ARCHIVE if path.name == FOLDER else path):
         if place.is_file() or any((place / name).exists() for names in _FILES.values() for name in names):
             return place

@@ -155,7 +155,8 @@ def _load(path: Path) -> np.ndarray[Any, Any]:
     """The array of a file, read where it is looked at."""
     if not path.is_file():
         there = ", ".join(stored_corruptions(path.parent)) or "none"
-        raise AkornError(f"{path} does not exist; corruptions in this folder: {there}")
+        beside = "" if path.name == "labels.npy" else f"; corruptions in this folder: {there}"
+        raise AkornError(f"{path} does not exist{beside}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # cut short, no array at all, an array of objects
