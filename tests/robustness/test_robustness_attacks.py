@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
+import torch.nn.functional as F
 from robustness_toy import TINY, Templates, template_pictures
-from torch import Tensor
+from torch import Tensor, nn
 
 from akorn.errors import AkornError
 from akorn.robustness.attacks import (
@@ -280,3 +281,52 @@ def test_gradients_nearby_agree_where_the_loss_is_smooth() -> None:
     sure = Templates()
     sure.templates.data *= 50
     assert gradient_agreement(sure, pictures, labels, 1, generator()).min() > 0.9
+
+
+def test_pgd_keeps_the_worst_point_it_has_seen() -> None:
+    class Well(nn.Module):
+        """Wrong around a brightness of a half, and right on either side: steps that are too long leave the spot."""
+
+        random_start = False
+
+        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            away = (images.mean((1, 2, 3)) - 0.5).abs()
+            return torch.stack((20 * away, torch.full_like(away, 1.0)), 1)
+
+    images, labels = torch.full((8, 3, 4, 4), 0.5), torch.zeros(8, dtype=torch.long)
+    attack = PGD(0.1, steps=4, eot=1, step_size=0.07)
+    losses = []
+
+    def watched(model: nn.Module, x: Tensor) -> Tensor:
+        return F.cross_entropy(model(x), labels, reduction="none")
+
+    class Watched(Well):
+        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            found = super().forward(images, generator)
+            losses.append(F.cross_entropy(found, labels, reduction="none").detach())
+            return found
+
+    made = attack(Watched(), images, labels, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(watched(Well(), made), torch.stack(losses).amax(0))
+    assert bool((watched(Well(), made) > losses[-1]).any())  # the last point was not the worst
+
+
+@pytest.mark.parametrize(("version", "few", "many"), [("square", {"queries": 2}, {"queries": 40}),
+                                                       ("rand", {"eot": 1}, {"eot": 3})])  # fmt: skip
+def test_autoattack_gets_its_budget(version: Any, few: dict[str, int], many: dict[str, int]) -> None:
+    pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
+    images, labels = template_pictures(4, 0.3, 0.4)  # nothing that an attack so small can change
+
+    class Counted(Templates):
+        calls = 0
+
+        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            self.calls += 1
+            return super().forward(images, generator)
+
+    calls = []
+    for budget in (few, many):
+        model = Counted(0.01)
+        autoattack(model, as_float(images), labels, version=version, epsilon=0.001, **budget)
+        calls.append(model.calls)
+    assert calls[1] > 2 * calls[0]

@@ -19,13 +19,14 @@ from robustness_toy import TINY, write_cifar
 from akorn.cli import eval_robustness
 from akorn.errors import AkornError
 from akorn.robustness import plots, report
+from akorn.robustness.attacks import PGD
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
 from akorn.robustness.config import AkornConfig, ResNetConfig
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.corruptions.store import make_cifar10c
 from akorn.robustness.data import load_cifar10
-from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, score
+from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, sample, score
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.report import Request, evaluate, shown_passes
 
@@ -169,6 +170,7 @@ def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeyp
 def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fake(model: CifarNet, images: torch.Tensor, *rest: Any, **options: Any) -> list[Check]:
         assert rest[1].epsilon == 0.1
+        assert images.equal(pictures.images[sample(len(pictures), 3, seed=7)])
         falling = {"8/255": 50.0, "16/255": 0.0}
         found = [Check("epsilon", True, falling, "falls to nothing"), Check("eot", False, {}, "rises")]
         for check in found:
@@ -177,9 +179,10 @@ def test_the_checks_are_run_on_request(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("akorn.robustness.report.check_defence", fake)
     pictures = load_cifar10(write_cifar(tmp_path), "test")
-    request = Request(epsilon=0.1, limit=4, checks=True, steps=1, eot=1, plots=tmp_path)
-    found = evaluate(build(TINY), pictures, request, EvalSettings())
-    assert (found.facts["checks_passed"], found.facts["checked"]) == (False, 4)
+    monkeypatch.setattr(report, "CHECKED", 3)
+    request = Request(epsilon=0.1, checks=True, steps=1, eot=1, plots=tmp_path)
+    found = evaluate(build(TINY), pictures, request, EvalSettings(seed=7))
+    assert (found.facts["checks_passed"], found.facts["checked"]) == (False, 3)
     assert [check["passed"] for check in found.details["checks"]] == [True, False]
     assert [path.name for path in found.plots] == ["reliability.png", "adversarial.png", "epsilon.png"]
 
@@ -417,3 +420,40 @@ def test_a_plot_that_cannot_be_written_is_said_before_any_work(model_folder: Pat
     )
     with pytest.raises(AkornError, match=r"adversarial\.png: is a folder"):
         eval_robustness.run(options)
+
+
+def test_the_mean_is_over_the_benchmarks_corruptions_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("report", "data.cifar_c"):
+        monkeypatch.setattr(f"akorn.robustness.{place}.COMMON", ("fog", "snow"))
+    pictures = load_cifar10(write_cifar(tmp_path / "data"), "test")
+    images, labels = pictures.images.numpy(), pictures.labels.numpy()
+    make_cifar10c(tmp_path / "c", images, labels, ["fog", "snow", "spatter"], [5])
+    answers = {"fog": 90.0, "snow": 70.0, "spatter": 20.0}
+
+    def known(*words: Any, purpose: str = "", **settings: Any) -> Score:
+        found = score(*words, purpose=purpose, **settings)
+        right = answers.get(purpose.removeprefix("corrupted-"), 50.0) / 100
+        chances = torch.zeros_like(found.probabilities)
+        wrong = torch.arange(len(chances)) >= round(right * len(chances))
+        chances[torch.arange(len(chances)), (found.labels + wrong) % 10] = 1
+        return replace(found, probabilities=chances)
+
+    monkeypatch.setattr("akorn.robustness.corrupted.score", known)
+    found = evaluate(build(TINY), pictures, Request(corrupted=tmp_path / "c"), EvalSettings())
+    single = {name: each["accuracy"] for name, each in found.details["corrupted"].items()}
+    assert single.keys() == {"fog", "snow", "spatter"}
+    assert found.metrics["corrupted"] == pytest.approx((single["fog"] + single["snow"]) / 2)
+    assert found.metrics["corrupted"] != pytest.approx(sum(single.values()) / 3)
+
+
+def test_pgd_smooth_has_noise_and_pgd_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = []
+
+    def seen(model: CifarNet, images: Any, labels: Any, attack: PGD, *rest: Any, **options: Any) -> Score:
+        noise.append(attack.noise)
+        return score(model, images, labels)
+
+    monkeypatch.setattr("akorn.robustness.report.attacked_score", seen)
+    pictures = load_cifar10(write_cifar(tmp_path), "test")
+    evaluate(build(TINY), pictures, Request(("pgd", "pgd-smooth"), limit=2, epsilon=0.1), EvalSettings())
+    assert noise == [0, pytest.approx(0.05)]

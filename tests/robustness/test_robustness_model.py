@@ -289,3 +289,10 @@ def test_g_works_in_the_type_of_autocast(config: AkornConfig) -> None:
         net(pictures)
     net(pictures)
     assert seen == [(torch.bfloat16, torch.bfloat16)] * 3 + [(torch.float32, torch.float32)] * 3
+
+
+def test_heads_pool_by_the_mean_for_classes_and_by_the_maximum_for_pre_training(images: Tensor) -> None:
+    for head, pool in (("classes", lambda c: c.mean((2, 3))), ("projection", lambda c: c.amax((2, 3)))):
+        model = build(replace(TINY, head=head)).eval()
+        c = model.features(2 * images - 1, None, 3)
+        torch.testing.assert_close(model(images, start_seed=3), model.head(pool(c)))

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 from robustness_toy import TINY, Templates, template_pictures
+from torch import Tensor, nn
 
+from akorn.cli.eval_robustness import Options
 from akorn.errors import AkornError
 from akorn.robustness.calibration import expected_calibration_error, reliability
 from akorn.robustness.corrupted import corrupted_score
-from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, sample, score
+from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, probabilities, sample, score
 from akorn.robustness.model import build
+from akorn.robustness.report import Request
 
 
 def random_predictions(count: int = 500) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,3 +111,37 @@ def test_bad_questions_are_refused() -> None:
 def test_accuracies_are_exact() -> None:
     found = Score(torch.eye(10)[torch.tensor([0] * 50)], torch.tensor([0] * 8 + [1] * 42), 1)
     assert found.accuracy == 16.0
+
+
+def test_answers_are_means_of_probabilities_not_of_logits() -> None:
+    given = iter([torch.tensor([[0.0, 5.0]]), torch.tensor([[3.0, 0.0]])])
+
+    class Model(nn.Module):
+        def forward(self, images: Tensor, generator: torch.Generator) -> Tensor:
+            return next(given)
+
+    found = probabilities(Model(), torch.zeros(1, 3, 8, 8), 2, torch.Generator())
+    wanted = (torch.tensor([[0.0, 5.0]]).softmax(1) + torch.tensor([[3.0, 0.0]]).softmax(1)) / 2
+    torch.testing.assert_close(found, wanted)
+
+
+def test_pictures_are_scored_with_starts_that_the_attack_has_not_seen() -> None:
+    images, labels = template_pictures(4)
+    seen: dict[str, int] = {}
+
+    class Model(Templates):
+        def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            assert generator is not None
+            seen["starts"] = generator.initial_seed()
+            return super().forward(images, generator)
+
+    def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        seen["attack"] = generator.initial_seed()
+        return batch
+
+    score(Model(0.1), images, labels, change=change)
+    assert seen["starts"] != seen["attack"]
+
+
+def test_noise_is_64_of_255_by_default() -> None:
+    assert Request().noise == Options().noise == pytest.approx(64 / 255)

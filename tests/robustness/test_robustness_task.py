@@ -71,6 +71,7 @@ def test_the_papers_protocol() -> None:
     assert (t.ema.decay, t.ema.every, t.ema.after) == (0.99, 10, 200)
     a = paper.data.augment
     assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
+    assert (a.jitter, a.grey, a.noise) == (1.0, 0.0, 0.0)
     assert paper.data.augmix
     models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
     assert len(set(models.values())) == 10  # every ablation is another model
@@ -96,6 +97,14 @@ def test_training_pictures_are_changed_anew(folder: Path) -> None:
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     assert not torch.allclose(first, other)
     torch.testing.assert_close(labels, pictures.labels[:6])
+
+
+def test_augmix_follows_where_it_is_asked_for(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    plain = replace(cifar10_akorn_conv().data, augment=STILL, augmix=False)
+    for options, same in ((plain, True), (replace(plain, augmix=True), False)):
+        found, _ = TrainingPictures(pictures, options).batch(torch.arange(6), torch.Generator().manual_seed(0))
+        assert torch.allclose(found, pictures.images[:6] / 255, atol=1e-6) == same
 
 
 def test_noise_is_gaussian_and_comes_last(folder: Path) -> None:

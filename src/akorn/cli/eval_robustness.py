@@ -91,7 +91,7 @@ class Options(CommonOptions):
     """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
     16,000 passes forward and backward a picture, which is work for a GPU."""
     batch: int = 500
-    """Pictures that run at once. On a GPU the random starts come out otherwise for another number."""
+    """Pictures that run at once. Another number draws other random starts, and so gives scores that differ a little."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed."""
     plots: Path | None = None

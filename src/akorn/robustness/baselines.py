@@ -57,7 +57,7 @@ class ResNetNet(CifarNet):
 
 
 class ViTNet(CifarNet):
-    """A ViT: patches, positions, blocks of attention and MLP, LayerNorm."""
+    """A ViT as the paper has it: patches, positions, blocks of attention and MLP."""
 
     architecture = ViTConfig.architecture
 
@@ -65,7 +65,7 @@ class ViTNet(CifarNet):
         config = config if config is not None else ViTConfig()
         check(config)
         super().__init__(config, config.channels)
-        self.body = ViT(config.size, config.patch, config.channels, config.heads, blocks=config.blocks)
+        self.body = ViT(config.size, config.patch, config.channels, config.heads, blocks=config.blocks, norm=False)
 
     def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → [B, C, H/patch, W/patch]; there is nothing to draw."""

@@ -17,7 +17,7 @@ from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
 from akorn.pictures import flatten, open_picture
 from akorn.robustness.config import CLASSES, SIDE, check_classifier
-from akorn.robustness.evaluate import as_float, probabilities
+from akorn.robustness.evaluate import as_float, asked, probabilities
 from akorn.robustness.net import CifarNet
 
 
@@ -89,10 +89,11 @@ class Classifier:
             raise ValueError(f"pictures are [B, 3, {SIDE}, {SIDE}], got the shape {list(batch.shape)}")
         count = starts if self.model.random_start else 1
         found = []
-        for picture in as_float(batch.to(self.device)):
-            generator = torch.Generator(self.device).manual_seed(derive_seed(seed, "classify"))
-            many = picture.expand(count, -1, -1, -1)  # one picture, all its starts at once
-            found.append(_prediction(probabilities(self.model, many, 1, generator)))
+        with asked(self.model):  # in float32 on any device, as `akorn eval` scores
+            for picture in as_float(batch.to(self.device)):
+                generator = torch.Generator(self.device).manual_seed(derive_seed(seed, "classify"))
+                many = picture.expand(count, -1, -1, -1)  # one picture, all its starts at once
+                found.append(_prediction(probabilities(self.model, many, 1, generator)))
         return found
 
 

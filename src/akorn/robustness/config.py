@@ -23,7 +23,8 @@ class AkornConfig:
     """AKOrN; the defaults are the paper's convolutional model, AKOrN-conv with N = 2.
 
     In two places the paper says otherwise than the published settings do, which are the defaults: it has a smaller g,
-    `g="plain"`, and a γ that is learned, `learn_gamma=True`.
+    `g="plain"`, and a γ that is learned, `learn_gamma=True`. As published, C is normalised before the steps and one
+    convolution maps both X and C between blocks, where the paper is silent or may be read to have two.
     """
 
     architecture: ClassVar[str] = "akorn"
