@@ -31,11 +31,11 @@ def test_the_recipes_have_channels_last() -> None:
     assert all(recipe().channels_last for recipe in RECIPES.values())
 
 
-@pytest.mark.parametrize("model", [TINY, MIX])
+@pytest.mark.parametrize("model", [replace(TINY, gamma=0.1), replace(MIX, gamma=0.1)])  # without chaos
 def test_it_trains_alike_on_a_cpu(tmp_path: Path, model: AkornConfig) -> None:
     folder = write_cifar(tmp_path)
     last, first = (run(folder, tmp_path / str(flag), model, 3, flag) for flag in (True, False))
-    assert last.loss == pytest.approx(first.loss, rel=1e-3)  # the mean of three steps, which chaos drives apart
+    assert last.loss == pytest.approx(first.loss, rel=1e-5)  # the mean of the three steps
     assert all(tensor.is_contiguous() for tensor in load_weights(tmp_path / "True").values())
 
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import pytest
 import torch
-import torch.nn.functional as F
 from robustness_toy import TINY, Templates, template_pictures
 from torch import Tensor, nn
 
@@ -295,20 +294,17 @@ def test_pgd_keeps_the_worst_point_it_has_seen() -> None:
 
     images, labels = torch.full((8, 3, 4, 4), 0.5), torch.zeros(8, dtype=torch.long)
     attack = PGD(0.1, steps=4, eot=1, step_size=0.07)
-    losses = []
-
-    def watched(model: nn.Module, x: Tensor) -> Tensor:
-        return F.cross_entropy(model(x), labels, reduction="none")
+    seen: list[Tensor] = []
 
     class Watched(Well):
         def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-            found = super().forward(images, generator)
-            losses.append(F.cross_entropy(found, labels, reduction="none").detach())
-            return found
+            seen.append(images.detach())
+            return super().forward(images, generator)
 
-    made = attack(Watched(), images, labels, torch.Generator().manual_seed(0))
-    torch.testing.assert_close(watched(Well(), made), torch.stack(losses).amax(0))
-    assert bool((watched(Well(), made) > losses[-1]).any())  # the last point was not the worst
+    made = attack(Watched(), images, labels, generator())
+    worst, *losses = (per_picture(Well()(x), labels, "cross-entropy") for x in (made, *seen))
+    torch.testing.assert_close(worst, torch.stack(losses).amax(0))
+    assert bool((worst > losses[-1]).any())  # the last point was not the worst
 
 
 @pytest.mark.parametrize(("version", "few", "many"), [("square", {"queries": 2}, {"queries": 40}),

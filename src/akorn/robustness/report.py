@@ -132,7 +132,7 @@ def evaluate(
         report.add(name, noisy)
         say(name, 1, 1)
     report.put_error("ece", clean.ece, clean.starts)
-    by = f", {clean.starts} start{'s' * (clean.starts > 1)}" if model.random_start else ""
+    by = f", {_starts(clean)}" if model.random_start else ""
     diagrams = {f"clean{by}": clean.reliability}
     if held is not None:
         label = "corrupted by us, pooled" if held.ours else "corrupted, pooled"
@@ -310,10 +310,15 @@ def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSetti
     truth = [part.classes[place] for place in few.labels]
     how = f"PGD, {request.steps} steps" + (f", EoT {request.eot}" if model.random_start else "")
     how += ", gradients of the last Kuramoto steps alone" if adaptive else ""
-    asked_of = f" from {before.starts} start{'s' * (before.starts > 1)}" if model.random_start else ""
+    asked_of = f" from {_starts(before)}" if model.random_start else ""
     title = f"{how}, ‖ε‖∞ = 64/255\nabove each picture the model's answer{asked_of}, red where it is wrong"
     path = folder / ADVERSARIAL
     return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, truth, path, title=title)
+
+
+def _starts(found: Score) -> str:
+    """Over how many starts it was predicted, in words."""
+    return f"{found.starts} start{'s' if found.starts > 1 else ''}"
 
 
 def _curves(checks: list[dict[str, Any]], pictures: int | None, folder: Path) -> list[Path]:
