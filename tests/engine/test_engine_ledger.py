@@ -131,6 +131,19 @@ def test_a_column_beside_ours_only_where_somebody_has_a_figure() -> None:
     assert "|  | a | b | paper |\n|---|---|---|---|\n| r | 12,346 (1) | 99 (1) | 100.0 |" in text
 
 
+def test_rows_and_columns_without_any_figure_are_only_named() -> None:
+    def cells(name: str, paper: str = "–") -> tuple[Cell, ...]:
+        return tuple(Cell(metric, {"name": name}, paper) for metric in ("id", "ood"))
+
+    ours = (Cell("id", {"name": "akorn"}), Cell("ood", {"name": "akorn"}))
+    rows = (Row("here", ours), Row("nowhere", cells("itrsa")))
+    found = [record("akorn", 0, id=1.0)]
+    text = render(found, [Table("t", ("a", "b"), rows)])
+    assert "|  | a |\n|---|---|\n| here | 1.0 (1) |\n\nNo figures yet: nowhere; b.\n" in text
+    text = render(found, [Table("t", ("a", "b"), (*rows, Row("paper", cells("itrsa", "2.0"))))])
+    assert "| here | 1.0 (1) | – | – | – |\n| paper | – | 2.0 | – | 2.0 |\n\nNo figures yet: nowhere.\n" in text
+
+
 def test_nothing_is_hidden() -> None:
     records = [
         record("akorn", 0, "2030-01-02", id=90.0, ood=60.0),

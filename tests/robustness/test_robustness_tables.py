@@ -73,8 +73,8 @@ def test_another_protocol_fills_no_cell_of_robustness(
     metric: str, right: dict[str, object], wrong: dict[str, object]
 ) -> None:
     def count(found: dict[str, object]) -> int:
-        tables = (SCRATCH, PRETRAINED, RANDOM_NOISE)
-        return sum(bool(chosen([found], cell)) for table in tables for row in table.rows for cell in row.cells)
+        rows = [row for table in (SCRATCH, PRETRAINED, RANDOM_NOISE) for row in table.rows]
+        return sum(bool(chosen([found], cell)) for row in rows if "four starts" not in row.label for cell in row.cells)
 
     name = "cifar10_akorn_conv"
     assert count(record(name, "2026-01-01", {metric: 50.0}, **right)) == 1
@@ -115,6 +115,22 @@ def test_each_attack_has_its_row() -> None:
     later = filled(ATTACKS[1], found | {"config": {**found["config"], "pretrained": True}})  # type: ignore[dict-item]
     assert len(later) == 12
     assert not filled(ATTACKS[1], found)
+
+
+def test_answers_of_four_starts_have_rows_of_their_own() -> None:
+    metrics = {"clean": 1.0, "autoattack": 2.0, "corrupted": 3.0, "corrupted_ece": 4.0}
+    found = record("cifar10_akorn_conv", "2026-01-01", metrics, **{**CLEAN, **CORRUPTED, **ATTACK, "starts": 4})
+    one, four = (row for row in SCRATCH.rows if any(chosen([found], cell) for cell in row.cells))
+    assert [bool(chosen([found], cell)) for cell in one.cells] == [False, True, False, False]  # it asks one at a time
+    assert "four starts" in four.label
+    assert all(chosen([found], cell) for cell in four.cells)
+
+
+def test_a_model_that_went_on_from_another_is_not_pretrained() -> None:
+    found = record("cifar10_akorn_conv_falling_rate", "2026-01-01", {"clean": 84.0}, **{**CLEAN, "pretrained": True})
+    assert filled(SCRATCH, found) == {("AKOrN-conv, then a falling rate", "clean"): "84.0 (1)"}
+    scratch = found | {"config": {**found["config"], "pretrained": False}}  # type: ignore[dict-item]
+    assert not filled(SCRATCH, scratch)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from akorn.engine.config import ScheduleConfig
 from akorn.engine.config import check as check_train
 from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
+from akorn.models import WEIGHTS
 from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
 from akorn.robustness.config import check as check_model
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import (
+    GO_ON,
     RECIPES,
     SHIPPED,
     CifarRecipe,
@@ -55,6 +57,11 @@ def small(recipe: CifarRecipe, folder: Path | None, model: ModelConfig = TINY, *
 def test_every_recipe_is_sound_and_named_after_itself(name: str) -> None:
     recipe = RECIPES[name]()
     assert recipe.name == name
+    if name in GO_ON:
+        assert RECIPES[GO_ON[name]]().model == recipe.model
+        with pytest.raises(AkornError, match=f"goes on from a model: --init FOLDER, one that {GO_ON[name]} has made"):
+            make_task(recipe)
+        recipe = replace(recipe, init=WEIGHTS / "cifar10-conv")
     check_train(recipe.train)
     check_model(recipe.model)
     assert make_task(recipe).settings()["model"]["architecture"] == recipe.model.architecture
@@ -79,10 +86,15 @@ def test_the_papers_protocol() -> None:
     assert isinstance(mix, AkornConfig)
     assert (mix.attention, mix.steps, mix.n) == (True, (6, 4, 2), 4)
     assert RECIPES["cifar10_resnet18_noise0225"]().data.noise == 0.225
-    for name, model in (("falling_rate", AkornConfig()), ("last_step", AkornConfig(gradient_steps=1))):
+    for name, model, count in (("falling_rate", AkornConfig(), 80), ("last_step", AkornConfig(gradient_steps=1), 400)):
         ours = RECIPES[f"cifar10_akorn_conv_{name}"]()
         assert (ours.model, ours.data) == (model, paper.data)
-        assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"))
+        assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"), epochs=count)
+    rate = replace(t.optimiser, learning_rate=1e-3)
+    for name in ("itrconv", "resnet18", "resnet18_noise02", "resnet18_noise0225"):
+        ours, theirs = RECIPES[f"cifar10_{name}_fast"](), RECIPES[f"cifar10_{name}"]()
+        assert (ours.model, ours.data) == (theirs.model, theirs.data)
+        assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"), epochs=200, optimiser=rate)
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 

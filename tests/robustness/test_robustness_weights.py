@@ -28,7 +28,7 @@ def test_the_classifier_that_ships(name: str) -> None:
 
 
 # What the weights that ship answered to this picture when they were trained; new weights have other numbers.
-LOGITS = [1.75071, 5.80604, 2.65985, -0.03644, -0.78102, -4.13913, -1.41876, -4.82058, 3.62571, 1.47704]
+LOGITS = [3.12276, 5.89676, 3.31944, 1.08982, -1.37819, -3.96163, -2.67364, -6.34767, 3.6926, 1.2981]
 
 
 @torch.no_grad()
@@ -53,5 +53,5 @@ def test_real_pictures() -> None:
     model = create_model("cifar10-conv", pretrained=True)
     with torch.no_grad():
         logits = model(images, torch.Generator().manual_seed(0))
-    assert (logits.argmax(1) == labels).float().mean() >= 0.74
-    assert torch.nn.functional.cross_entropy(logits, labels) < 0.8
+    assert (logits.argmax(1) == labels).float().mean() >= 0.78
+    assert torch.nn.functional.cross_entropy(logits, labels) < 0.65

@@ -113,23 +113,8 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
     shown: set[int] = set()
     empty = [table for table in tables if not any(chosen(records, cell) for row in table.rows for cell in row.cells)]
     for table in tables:
-        if table in empty:
-            continue
-        # Where nobody has a figure to stand beside ours, there is no column for it.
-        compared = [any(row.cells[i].paper != _NONE for row in table.rows) for i in range(len(table.headings))]
-        headings = ["", *_columns(table.headings, [table.beside] * len(compared), compared)]
-        note = table.note(records) if callable(table.note) else table.note
-        lines += ["", f"## {table.title}", "", *([note, ""] if note else [])]
-        body = []
-        for row in table.rows:
-            behind = [chosen(records, cell) for cell in row.cells]
-            shown |= {id(record) for found in behind for record in found}
-            figures = [
-                summary([value(record, cell.metric) for record in found], table.digits)
-                for cell, found in zip(row.cells, behind, strict=True)
-            ]
-            body.append([row.label, *_columns(figures, [cell.paper for cell in row.cells], compared)])
-        lines += _markdown(headings, body)
+        if table not in empty:
+            lines += _section(records, table, shown)
     if empty:
         lines += ["", "## Not measured yet", "", *(f"- {table.title} ({len(table.rows)} rows)" for table in empty)]
     others = [record for record in records if id(record) not in shown]
@@ -137,6 +122,35 @@ def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
         lines += ["", "## Records in no table", ""]
         lines += _markdown(["date", "kind", "name", "seed", "metrics", "file"], [_plain(r) for r in others])
     return "\n".join(lines) + "\n"
+
+
+def _section(records: Sequence[Record], table: Table, shown: set[int]) -> list[str]:
+    """A table with its title and note; which records it shows is added to `shown`."""
+    note = table.note(records) if callable(table.note) else table.note
+    behind = [[chosen(records, cell) for cell in row.cells] for row in table.rows]
+    shown |= {id(record) for row in behind for found in row for record in found}
+    # Rows and columns in which nobody has a figure are only named; where nobody has one to stand beside ours, there is
+    # no column for it.
+    known = [
+        [bool(found) or cell.paper != _NONE for cell, found in zip(row.cells, each, strict=True)]
+        for row, each in zip(table.rows, behind, strict=True)
+    ]
+    columns = [i for i in range(len(table.headings)) if any(row[i] for row in known)]
+    compared = [any(row.cells[i].paper != _NONE for row in table.rows) for i in columns]
+    body = []
+    for row, each in zip(table.rows, behind, strict=True):
+        cells = [row.cells[i] for i in columns]
+        figures = [
+            summary([value(record, cell.metric) for record in each[i]], table.digits)
+            for i, cell in zip(columns, cells, strict=True)
+        ]
+        body.append([row.label, *_columns(figures, [cell.paper for cell in cells], compared)])
+    headings = ["", *_columns([table.headings[i] for i in columns], [table.beside] * len(columns), compared)]
+    lines = ["", f"## {table.title}", "", *([note, ""] if note else [])]
+    lines += _markdown(headings, [line for line, each in zip(body, known, strict=True) if any(each)])
+    missing = [row.label for row, each in zip(table.rows, known, strict=True) if not any(each)]
+    missing += [heading for i, heading in enumerate(table.headings) if i not in columns]
+    return lines + (["", f"No figures yet: {'; '.join(missing)}."] if missing else [])
 
 
 def _columns(ours: Sequence[str], theirs: Sequence[str], compared: Sequence[bool]) -> list[str]:

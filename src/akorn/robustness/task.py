@@ -22,7 +22,7 @@ from akorn.robustness.config import SIDE, check, check_cifar, from_settings, to_
 from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
-from akorn.robustness.recipes import CifarRecipe, DataConfig
+from akorn.robustness.recipes import GO_ON, CifarRecipe, DataConfig
 
 _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
@@ -181,6 +181,8 @@ def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
     check_augment(recipe.data.augment)
+    if recipe.name in GO_ON and recipe.init is None:
+        raise AkornError(f"{recipe.name} goes on from a model: --init FOLDER, one that {GO_ON[recipe.name]} has made")
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
