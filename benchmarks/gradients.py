@@ -4,6 +4,8 @@
 
 Of the shipped model: at pictures a quarter of a grey level apart, with the same 20 starts behind each gradient, and
 with the gradients of the last Kuramoto steps alone; at one picture, between two starts and between two means over 20.
+And where gradients of one start lead: the share of --batch pictures that are right, then after 50 steps of PGD at that
+start, and what of either is right from three other starts.
 Of its weights, which training follows: the gradient of the loss in the mean over --batch pictures, between two starts,
 part by part, with all steps and with the last ones alone.
 Of untrained models, three seeds each: a quarter of a grey level apart, from one start.
@@ -21,10 +23,10 @@ from akorn.engine import write_record
 from akorn.models import load_model, training_of
 from akorn.nn import KuramotoLayer
 from akorn.robustness.adaptive import last_steps
-from akorn.robustness.attacks import gradient_agreement, start_agreement
+from akorn.robustness.attacks import PGD, gradient_agreement, start_agreement
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig
 from akorn.robustness.data import load_cifar10
-from akorn.robustness.evaluate import as_float, asked, sample
+from akorn.robustness.evaluate import as_float, asked, fixed_start, sample
 from akorn.robustness.model import CifarNet, build
 
 EOT = 20
@@ -74,6 +76,8 @@ def main() -> None:
         with last_steps(model):
             tell(f"trained/last steps, nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
     batch = pictures.take(sample(len(pictures), words.batch, words.seed))
+    for name, right in at_one_start(model, as_float(batch.images), batch.labels, words.seed).items():
+        tell(f"trained/right, {name}", right)
     for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
         tell(f"trained/weights between starts/{name}", cosine)
     with last_steps(model):
@@ -96,6 +100,26 @@ def main() -> None:
             wall_time=time.monotonic() - began, device="cpu", folder=words.record,
         )  # fmt: skip
         print(f"recorded in {path}")
+
+
+def at_one_start(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
+    """Which answers are right, 1 or 0 each: pictures as they are, and as PGD has made them at a fixed start."""
+
+    @torch.no_grad()
+    def right(pictures: Tensor, start: int) -> Tensor:
+        with fixed_start(model, start):
+            return (model(pictures).argmax(1) == labels).float()
+
+    with asked(model):
+        with fixed_start(model, seed):
+            changed = PGD(eot=1)(model, images, labels, torch.Generator().manual_seed(seed))
+        others = range(seed + 1, seed + 4)
+        return {
+            "one start": right(images, seed),
+            "one start, after PGD": right(changed, seed),
+            "other starts": torch.stack([right(images, start) for start in others]),
+            "other starts, after that PGD": torch.stack([right(changed, start) for start in others]),
+        }
 
 
 def of_weights(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:

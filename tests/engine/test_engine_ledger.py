@@ -139,9 +139,13 @@ def test_rows_and_columns_without_any_figure_are_only_named() -> None:
     rows = (Row("here", ours), Row("nowhere", cells("itrsa")))
     found = [record("akorn", 0, id=1.0)]
     text = render(found, [Table("t", ("a", "b"), rows)])
-    assert "|  | a |\n|---|---|\n| here | 1.0 (1) |\n\nNo figures yet: nowhere; b.\n" in text
+    assert "|  | a |\n|---|---|\n| here | 1.0 (1) |\n\nNo figures yet in the rows: nowhere. No" in text
+    assert "nowhere. No figures yet in the columns: b.\n" in text
     text = render(found, [Table("t", ("a", "b"), (*rows, Row("paper", cells("itrsa", "2.0"))))])
-    assert "| here | 1.0 (1) | – | – | – |\n| paper | – | 2.0 | – | 2.0 |\n\nNo figures yet: nowhere.\n" in text
+    assert (
+        "| here | 1.0 (1) | – | – | – |\n| paper | – | 2.0 | – | 2.0 |\n\nNo figures yet in the rows: nowhere.\n"
+        in text
+    )
 
 
 def test_nothing_is_hidden() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,12 @@ from akorn.engine.config import ScheduleConfig
 from akorn.engine.config import check as check_train
 from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
-from akorn.models import WEIGHTS
 from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
 from akorn.robustness.config import check as check_model
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import (
-    GO_ON,
+    CONTINUES,
     RECIPES,
     SHIPPED,
     CifarRecipe,
@@ -54,19 +54,41 @@ def small(recipe: CifarRecipe, folder: Path | None, model: ModelConfig = TINY, *
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_is_sound_and_named_after_itself(name: str) -> None:
+def test_every_recipe_is_sound_and_named_after_itself(name: str, tmp_path: Path) -> None:
     recipe = RECIPES[name]()
     assert recipe.name == name
-    if name in GO_ON:
-        assert RECIPES[GO_ON[name]]().model == recipe.model
-        with pytest.raises(AkornError, match=f"goes on from a model: --init FOLDER, one that {GO_ON[name]} has made"):
-            make_task(recipe)
-        recipe = replace(recipe, init=WEIGHTS / "cifar10-conv")
+    if name in CONTINUES:
+        assert RECIPES[CONTINUES[name]]().model == recipe.model
+        recipe = replace(recipe, init=made(tmp_path, CONTINUES[name]))
     check_train(recipe.train)
     check_model(recipe.model)
     assert make_task(recipe).settings()["model"]["architecture"] == recipe.model.architecture
     with pytest.raises(AkornError, match="--data DIR"):
         make_task(recipe).fingerprint()
+
+
+def made(folder: Path, recipe: str, **overrides: str) -> Path:
+    """A model's folder that says which recipe has made it."""
+    build(TINY).save_pretrained(folder)
+    origin = {"recipe": recipe, "seed": 0, "overrides": overrides}
+    (folder / "training.json").write_text(json.dumps(origin), encoding="utf-8")
+    return folder
+
+
+def test_only_the_model_that_is_meant_is_continued(tmp_path: Path) -> None:
+    recipe = RECIPES["cifar10_akorn_conv_falling_rate"]()
+    wanted = "continues a model: --init FOLDER, one that cifar10_akorn_conv has made without --init"
+    with pytest.raises(AkornError, match=f"{wanted}$"):
+        make_task(recipe)
+    for index, (name, overrides) in enumerate(
+        (("tiny_imagenet_akorn_conv", {}), ("cifar10_akorn_conv", {"init": "before"}))
+    ):
+        other = made(tmp_path / str(index), name, **overrides)
+        with pytest.raises(AkornError, match=f"{wanted}, but .* was made by {name}$"):
+            make_task(replace(recipe, init=other))
+    build(TINY).save_pretrained(tmp_path / "unknown")
+    with pytest.raises(AkornError, match="does not tell what has made it"):
+        make_task(replace(recipe, init=tmp_path / "unknown"))
 
 
 def test_the_papers_protocol() -> None:

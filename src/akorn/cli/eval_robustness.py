@@ -243,12 +243,13 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.engine.ledger import write_record
     from akorn.models import training_of
+    from akorn.robustness.recipes import CONTINUES
 
     assert options.results is not None
     origin = training_of(options.model)
     config = {
         "model": _named(options.model),
-        "pretrained": bool(origin and origin.get("overrides", {}).get("init")),
+        "pretrained": bool(origin and origin.get("overrides", {}).get("init") and origin["recipe"] not in CONTINUES),
         "data_split": "test", "start_seed": options.seed, "precision": options.precision, "batch": options.batch,
         **found.facts,
     }  # fmt: skip

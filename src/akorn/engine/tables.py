@@ -100,7 +100,9 @@ def summary(values: Sequence[Value | None], digits: int = 1) -> str:
 
 
 def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
-    """Return RESULTS.md: every table that has a figure, the names of the others, then the records that none shows."""
+    """Return RESULTS.md: every table that has a figure, with its empty rows and columns only named; the names of the
+    other tables; then the records that none shows.
+    """
     lines = [
         "# Results",
         "",
@@ -148,9 +150,12 @@ def _section(records: Sequence[Record], table: Table, shown: set[int]) -> list[s
     headings = ["", *_columns([table.headings[i] for i in columns], [table.beside] * len(columns), compared)]
     lines = ["", f"## {table.title}", "", *([note, ""] if note else [])]
     lines += _markdown(headings, [line for line, each in zip(body, known, strict=True) if any(each)])
-    missing = [row.label for row, each in zip(table.rows, known, strict=True) if not any(each)]
-    missing += [heading for i, heading in enumerate(table.headings) if i not in columns]
-    return lines + (["", f"No figures yet: {'; '.join(missing)}."] if missing else [])
+    missing = {
+        "rows": [row.label for row, each in zip(table.rows, known, strict=True) if not any(each)],
+        "columns": [heading for i, heading in enumerate(table.headings) if i not in columns],
+    }
+    words = [f"No figures yet in the {what}: {'; '.join(names)}." for what, names in missing.items() if names]
+    return lines + (["", " ".join(words)] if words else [])
 
 
 def _columns(ours: Sequence[str], theirs: Sequence[str], compared: Sequence[bool]) -> list[str]:

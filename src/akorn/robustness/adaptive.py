@@ -1,10 +1,10 @@
 """An attack that knows AKOrN: gradients of the last Kuramoto step of each layer alone.
 
-With steps as large as γ = 1 the states are chaotic, and a gradient through several of them leads nowhere
-(`attacks.gradient_agreement`). But a picture acts on every layer through C, which drives all its steps: how the last
-one answers to C, with the state before it as given, is smooth and says much the same. So backward only that step
-counts. Forward nothing changes: what an attack finds with these gradients it has found for the model as it is (the
-backward-pass approximation of Athalye et al.).
+With steps as large as γ = 1 the states are chaotic: a gradient through several of them holds for far less than a grey
+level (`attacks.gradient_agreement`) and for one start alone. But a picture acts on every layer through C, which drives
+all its steps: how the last one answers to C, with the state before it as given, is smooth and says much the same. So
+backward only that step counts. Forward nothing changes: what an attack finds with these gradients it has found for the
+model as it is (the backward-pass approximation of Athalye et al.).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ over `eot` starts, drawn anew in every step; `start_agreement` tells whether so 
 start need one only. Where pictures are few, several starts of each run at once: `at_once` says how many pictures that
 may be.
 
-A loss may also be rough: its gradient holds for less than a grey level (`gradient_agreement`) and leads nowhere. With
+A loss may also be rough: its gradient holds for less than a grey level (`gradient_agreement`) and says little. With
 `noise`, PGD climbs the loss in the mean over noisy pictures instead, whose gradient is the mean of gradients nearby.
 """
 

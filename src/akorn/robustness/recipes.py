@@ -1,4 +1,7 @@
-"""Recipes: one function for each row of the paper's CIFAR-10 tables, and the pre-training. Torch-free to import."""
+"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and trainings of our own.
+
+Torch-free to import.
+"""
 
 from __future__ import annotations
 
@@ -88,10 +91,10 @@ def cifar10_akorn_conv() -> CifarRecipe:
 
 
 def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
-    """AKOrN-conv trained on at a learning rate that falls to 0, from a model of cifar10_akorn_conv: `--init MODEL`.
+    """A model of cifar10_akorn_conv (`--init FOLDER`) trained on for 80 epochs, at a rate that falls to 0: what ships.
 
-    Chaos makes gradients of the first blocks' weights pure noise (docs/robustness.md): at a constant rate these walk on
-    at random to the end, and what reads them must follow. This is the model that ships.
+    The head starts anew, as with every `init`. Chaos makes gradients of the first blocks' weights pure noise
+    (docs/robustness.md): at a constant rate these walk on at random to the end, and what reads them must follow.
     """
     return CifarRecipe("cifar10_akorn_conv_falling_rate", AkornConfig(), replace(_falling(), epochs=80))
 
@@ -175,10 +178,7 @@ def cifar10_resnet18_noise0225() -> CifarRecipe:
 
 
 def cifar10_resnet18_fast() -> CifarRecipe:
-    """ResNet-18 in half the epochs, at a higher rate that falls to 0.
-
-    By the published protocol its loss still falls after 400 epochs: 1e-4 is low for a network without chaos.
-    """
+    """ResNet-18 in half the epochs, at a higher rate that falls to 0: is 1e-4 low for a network without chaos?"""
     return CifarRecipe("cifar10_resnet18_fast", ResNetConfig(), _fast())
 
 
@@ -257,8 +257,9 @@ RECIPES: dict[str, Callable[[], CifarRecipe]] = {
     )
 }
 
-GO_ON = {"cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv"}
-"""Recipe that goes on from a model by `init` → the recipe that has made that model. It is no pre-training."""
+CONTINUES = {"cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv"}
+"""Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so that this does not
+count as pre-training."""
 
 SHIPPED = {"cifar10-conv": "cifar10_akorn_conv_falling_rate"}
 """Name of shipped weights → the recipe that made them, the last one where there were two."""

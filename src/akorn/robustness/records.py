@@ -9,7 +9,7 @@ from typing import Any
 
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Cell, Metric, Row, Table, chosen
-from akorn.robustness.recipes import GO_ON, RECIPES
+from akorn.robustness.recipes import CONTINUES, RECIPES
 from akorn.trials import is_trial
 
 Fits = Callable[[Record], bool]
@@ -28,8 +28,8 @@ _TRAINED = 50_000  # pictures of an epoch
 def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    Numbers may differ in the fourth digit: 0.0314 is 8/255. Records call a model pre-trained that began with the
-    weights of another one, also where that was trained on CIFAR-10, as recipes of GO_ON want it.
+    Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in CONTINUES do not count as pre-trained,
+    though the first records of them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -37,7 +37,7 @@ def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
         return (
             record["kind"] == "eval"
             and record["name"] == name
-            and bool(config.get("pretrained")) == (pretrained or name in GO_ON)
+            and (bool(config.get("pretrained")) and name not in CONTINUES) == pretrained
             and config.get("data_split") == "test"
             and not is_trial(record, "data.path", "init", "channels_last")
             and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())

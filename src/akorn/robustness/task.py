@@ -17,12 +17,13 @@ from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, read_folder
+from akorn.models import training_of
 from akorn.robustness.augmix import augmix
 from akorn.robustness.config import SIDE, check, check_cifar, from_settings, to_settings
 from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
-from akorn.robustness.recipes import GO_ON, CifarRecipe, DataConfig
+from akorn.robustness.recipes import CONTINUES, CifarRecipe, DataConfig
 
 _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
@@ -177,12 +178,24 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
     model.load_state_dict({**now, **{name: tensor.to(now[name].dtype) for name, tensor in body.items()}})
 
 
+def _check_continued(recipe: CifarRecipe, first: str) -> None:
+    """AkornError unless `init` is a model that the recipe `first` has made, itself without pre-training."""
+    wanted = f"{recipe.name} continues a model: --init FOLDER, one that {first} has made without --init"
+    if recipe.init is None:
+        raise AkornError(wanted)
+    origin = training_of(recipe.init)
+    if origin is None:
+        raise AkornError(f"{wanted}, but {recipe.init} does not tell what has made it")
+    if origin["recipe"] != first or "init" in origin.get("overrides", {}):
+        raise AkornError(f"{wanted}, but {recipe.init} was made by {origin['recipe']}")
+
+
 def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
     check_augment(recipe.data.augment)
-    if recipe.name in GO_ON and recipe.init is None:
-        raise AkornError(f"{recipe.name} goes on from a model: --init FOLDER, one that {GO_ON[recipe.name]} has made")
+    if recipe.name in CONTINUES:
+        _check_continued(recipe, CONTINUES[recipe.name])
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
