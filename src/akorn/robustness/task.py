@@ -89,6 +89,8 @@ class CifarTask(Task):
 
     def build_data(self, device: torch.device) -> TrainingPictures:
         """The training set on the device."""
+        if self.name in CONTINUES:
+            _check_continued(self.recipe, CONTINUES[self.name])  # before any work
         training = self._training()
         if self.recipe.valid.path is not None and not self.pretraining:
             self._validation()  # what is wrong with it shows before the training, not after
@@ -194,8 +196,6 @@ def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
     check_augment(recipe.data.augment)
-    if recipe.name in CONTINUES:
-        _check_continued(recipe, CONTINUES[recipe.name])
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
