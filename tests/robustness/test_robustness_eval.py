@@ -15,6 +15,7 @@ import pytest
 from robustness_toy import TINY, write_cifar
 
 from akorn.cli import eval_robustness
+from akorn.engine import read_records
 from akorn.errors import AkornError
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
@@ -285,3 +286,18 @@ def test_a_plot_that_cannot_be_written_is_said_before_any_work(model_folder: Pat
     )
     with pytest.raises(AkornError, match=r"adversarial\.png: is a folder"):
         eval_robustness.run(options)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pretrained"), [("cifar10_akorn_conv", True), ("cifar10_akorn_conv_falling_rate", False)]
+)
+def test_the_record_tells_pretraining_from_going_on(
+    recipe: str, pretrained: bool, model_folder: Path, tmp_path: Path
+) -> None:
+    origin = {"recipe": recipe, "seed": 0, "overrides": {"init": "before"}}
+    (model_folder / "training.json").write_text(json.dumps(origin), encoding="utf-8")
+    data, results = write_cifar(tmp_path / "data"), tmp_path / "results"
+    options = eval_robustness.Options(model=str(model_folder), data=data, limit=2, device="cpu", results=results)
+    assert eval_robustness.run(options) == 0
+    (found,) = read_records(results)
+    assert found["config"]["pretrained"] is pretrained

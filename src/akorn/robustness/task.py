@@ -185,11 +185,13 @@ def _check_continued(recipe: CifarRecipe, first: str) -> None:
     wanted = f"{recipe.name} continues a model: --init FOLDER, one that {first} has made without --init"
     if recipe.init is None:
         raise AkornError(wanted)
+    read_folder(recipe.init)  # says what is wrong with the folder, if anything is
     origin = training_of(recipe.init)
     if origin is None:
         raise AkornError(f"{wanted}, but {recipe.init} does not tell what has made it")
-    if origin["recipe"] != first or "init" in origin.get("overrides", {}):
-        raise AkornError(f"{wanted}, but {recipe.init} was made by {origin['recipe']}")
+    made_by = origin["recipe"] + (" with --init" if "init" in origin.get("overrides", {}) else "")
+    if made_by != first:
+        raise AkornError(f"{wanted}, but {recipe.init} was made by {made_by}")
 
 
 def _check(recipe: CifarRecipe) -> None:
