@@ -165,7 +165,15 @@ def test_views_compile_without_graph_breaks_and_without_looking_at_values() -> N
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("scale", (0.0, 1.0)), ("ratio", (2.0, 1.0)), ("hue", 0.6), ("brightness", -0.1), ("grey", 1.1), ("noise", -1.0)],
+    [
+        ("scale", (0.0, 1.0)),
+        ("ratio", (2.0, 1.0)),
+        ("shift", -1),
+        ("hue", 0.6),
+        ("brightness", -0.1),
+        ("grey", 1.1),
+        ("noise", -1.0),
+    ],
 )
 def test_impossible_settings_are_named(name: str, value: object) -> None:
     check(AugmentConfig())

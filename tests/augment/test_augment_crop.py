@@ -8,7 +8,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from akorn.augment import random_boxes, random_flip, random_resized_crop, resample
+from akorn.augment import (
+    AugmentConfig,
+    random_boxes,
+    random_flip,
+    random_resized_crop,
+    random_shift,
+    resample,
+    two_views,
+)
 
 
 def pictures(count: int = 4, channels: int = 3, size: tuple[int, int] = (12, 16), seed: int = 0) -> torch.Tensor:
@@ -86,6 +94,29 @@ def test_flips_are_as_frequent_as_asked_for() -> None:
     assert flipped.float().mean().item() == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 2000))
     assert torch.equal(random_flip(images, p=1.0), images.flip(3))
     assert torch.equal(random_flip(images, p=0.0), images)
+
+
+def test_a_shift_is_a_crop_of_the_padded_picture_and_all_are_as_frequent() -> None:
+    images = pictures(1).expand(5000, -1, -1, -1)
+    padded = F.pad(images[0], (2, 2, 2, 2))
+    found = torch.zeros(5, 5, dtype=torch.int64)
+    shifted = random_shift(images, generator(), pixels=2)
+    for top in range(5):
+        for left in range(5):
+            crop = padded[:, top : top + 12, left : left + 16]
+            found[top, left] = int((shifted == crop).flatten(1).all(1).sum())
+    assert int(found.sum()) == 5000
+    assert found.float().std().item() < 25  # a binomial number's is 14
+    assert torch.equal(random_shift(images[:3], pixels=0), images[:3])
+    with pytest.raises(ValueError, match="pixels must be 0 or more"):
+        random_shift(images, pixels=-1)
+
+
+def test_each_view_has_a_shift_of_its_own() -> None:
+    still = AugmentConfig(scale=(1.0, 1.0), ratio=(1.0, 1.0), shift=3, jitter=0.0, grey=0.0)
+    first, second = two_views(pictures(8), still, generator()).chunk(2)
+    assert first.shape == (8, 3, 12, 16)
+    assert not torch.equal(first, second)
 
 
 def test_bfloat16_autocast_does_not_touch_pixels() -> None:

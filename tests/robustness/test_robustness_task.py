@@ -10,12 +10,14 @@ import pytest
 import torch
 from robustness_toy import TINY, write_cifar
 
+from akorn.augment import augment
 from akorn.augment.config import AugmentConfig
 from akorn.engine import train
 from akorn.engine.config import ScheduleConfig
 from akorn.engine.config import check as check_train
 from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
+from akorn.robustness.augmix import augmix
 from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
 from akorn.robustness.config import check as check_model
 from akorn.robustness.data import load_cifar10
@@ -103,7 +105,7 @@ def test_the_papers_protocol() -> None:
     a = paper.data.augment
     assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
     assert (a.jitter, a.grey, a.noise) == (1.0, 0.0, 0.0)
-    assert paper.data.augmix
+    assert paper.data.augmix == "last"
     models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
     assert len(set(models.values())) == 10  # every ablation is another model
     mix = models["cifar10_akorn_mix_n4"]
@@ -119,6 +121,9 @@ def test_the_papers_protocol() -> None:
         ours, theirs = RECIPES[f"cifar10_{name}_fast"](), RECIPES[f"cifar10_{name}"]()
         assert (ours.model, ours.data) == (theirs.model, theirs.data)
         assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"), epochs=200, optimiser=rate)
+        first = RECIPES[f"cifar10_{name}_augmix_first"]()
+        assert (first.model, first.train) == (ours.model, ours.train)
+        assert first.data == replace(ours.data, augmix="first")
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 
@@ -137,15 +142,33 @@ def test_training_pictures_are_changed_anew(folder: Path) -> None:
 
 def test_augmix_follows_where_it_is_asked_for(folder: Path) -> None:
     pictures = load_cifar10(folder, "train")
-    plain = replace(cifar10_akorn_conv().data, augment=STILL, augmix=False)
-    for options, same in ((plain, True), (replace(plain, augmix=True), False)):
+    plain = replace(cifar10_akorn_conv().data, augment=STILL, augmix="no")
+    for options, same in (
+        (plain, True),
+        (replace(plain, augmix="last"), False),
+        (replace(plain, augmix="first"), False),
+    ):
         found, _ = TrainingPictures(pictures, options).batch(torch.arange(6), torch.Generator().manual_seed(0))
         assert torch.allclose(found, pictures.images[:6] / 255, atol=1e-6) == same
 
 
+def test_augmix_before_or_behind_the_crop(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    middle = AugmentConfig(scale=(0.25, 0.25), ratio=(1.0, 1.0), jitter=0.0, grey=0.0)
+    draw, seen = torch.Generator(), {}
+    for place in ("first", "last"):
+        options = replace(cifar10_akorn_conv().data, augment=middle, augmix=place)
+        seen[place], _ = TrainingPictures(pictures, options).batch(torch.arange(6), draw.manual_seed(0))
+    mixed = augmix(pictures.images[:6], draw.manual_seed(0))
+    torch.testing.assert_close(seen["first"], augment(mixed, middle, draw))
+    cropped = augment(pictures.images[:6], middle, draw.manual_seed(0))
+    torch.testing.assert_close(seen["last"], augmix(cropped, draw))
+    assert not torch.allclose(seen["first"], seen["last"])
+
+
 def test_noise_is_gaussian_and_comes_last(folder: Path) -> None:
     pictures = load_cifar10(folder, "train")
-    options = replace(cifar10_resnet18_noise02().data, augment=STILL, augmix=False)
+    options = replace(cifar10_resnet18_noise02().data, augment=STILL, augmix="no")
     noisy, _ = TrainingPictures(pictures, options).batch(torch.arange(20), torch.Generator().manual_seed(0))
     left = noisy - pictures.images[:20] / 255
     assert float(left.std()) == pytest.approx(0.2, rel=0.02)
@@ -197,7 +220,7 @@ def test_gradients_of_the_last_step_in_a_graph(folder: Path, tmp_path: Path, pre
 
 def test_a_small_resnet_learns_the_colours(folder: Path, tmp_path: Path) -> None:
     recipe = small(cifar10_akorn_conv(), folder, ResNetConfig(width=8, blocks=(1, 1)), steps=30)
-    recipe = replace(recipe, data=replace(recipe.data, augment=STILL, augmix=False))
+    recipe = replace(recipe, data=replace(recipe.data, augment=STILL, augmix="no"))
     faster = replace(recipe.train, optimiser=replace(recipe.train.optimiser, learning_rate=1e-2))
     result = train(make_task(recipe), replace(faster, ema=replace(faster.ema, decay=0.0)), tmp_path / "run")
     assert result.metrics["clean"] > 50  # of ten classes
@@ -249,6 +272,7 @@ def test_impossible_recipes_are_refused() -> None:
     for changed, words in (
         (replace(cifar10_akorn_conv(), data=DataConfig(noise=-0.1)), r"data\.noise is -0\.1"),
         (replace(cifar10_akorn_conv(), data=DataConfig(limit=0)), r"data\.limit is 0"),
+        (replace(cifar10_akorn_conv(), data=DataConfig(augmix="both")), "data.augmix is 'both', expected first, last"),  # type: ignore[arg-type]
         (replace(cifar10_akorn_conv(), data=DataConfig(augment=AugmentConfig(scale=(0.9, 0.2)))), "scale is"),
         (replace(cifar10_akorn_conv(), valid=ValidConfig(count=0)), r"valid\.count is 0"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(n=3)), "n=3"),

@@ -14,7 +14,7 @@ from akorn.augment.config import AugmentConfig
 
 if TYPE_CHECKING:
     from akorn.augment.colour import colour_jitter, greyscale, hsv_to_rgb, rgb_to_hsv, shift_hue, to_grey
-    from akorn.augment.crop import random_boxes, random_flip, random_resized_crop, resample
+    from akorn.augment.crop import random_boxes, random_flip, random_resized_crop, random_shift, resample
     from akorn.augment.noise import gaussian_noise
     from akorn.augment.pictures import as_float
     from akorn.augment.views import augment, two_views
@@ -29,6 +29,7 @@ _LAZY = {
     "random_boxes": "crop",
     "random_flip": "crop",
     "random_resized_crop": "crop",
+    "random_shift": "crop",
     "resample": "crop",
     "rgb_to_hsv": "colour",
     "shift_hue": "colour",
@@ -47,6 +48,7 @@ __all__ = [
     "random_boxes",
     "random_flip",
     "random_resized_crop",
+    "random_shift",
     "resample",
     "rgb_to_hsv",
     "shift_hue",

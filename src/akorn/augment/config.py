@@ -9,12 +9,14 @@ from akorn.errors import AkornError
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """Crop, flip, colour jitter, grey and noise, in this order; the defaults are the published SimCLR views."""
+    """Shift, crop, flip, colour jitter, grey and noise, in this order; the defaults are the published SimCLR views."""
 
     scale: tuple[float, float] = (0.08, 1.0)
     """The share of the picture's area that a crop has, from and to; (1, 1) with a ratio of (1, 1) is no crop."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     """A crop's width divided by its height, from and to."""
+    shift: int = 0
+    """By how many pixels a picture may move, each way, with black from outside: pad and crop."""
     flip: float = 0.0
     """The probability of a horizontal flip."""
     brightness: float = 0.4
@@ -37,6 +39,7 @@ def check(config: AugmentConfig) -> None:
     rules: list[tuple[str, object, bool, str]] = [
         ("scale", c.scale, 0 < c.scale[0] <= c.scale[1] <= 1, "two numbers in (0, 1], the lower first"),
         ("ratio", c.ratio, 0 < c.ratio[0] <= c.ratio[1] < float("inf"), "two numbers above 0, the lower first"),
+        ("shift", c.shift, c.shift >= 0, "0 or more"),
         ("hue", c.hue, 0 <= c.hue <= 0.5, "in [0, 0.5]"),
         ("noise", c.noise, 0 <= c.noise < float("inf"), "0 or more"),
     ]

@@ -1,4 +1,4 @@
-"""Which part of a picture is seen, at which size: random resized crops and flips.
+"""Which part of a picture is seen, at which size: random resized crops, shifts and flips.
 
 A crop is resized with two small matrices a picture, one for its rows and one for its columns, that hold the weights of
 the bilinear filter with antialiasing. This is the filter that torch and torchvision use for crop-then-resize, border
@@ -108,6 +108,21 @@ def _weights(start: Tensor, length: Tensor, pixels: int, out: int) -> Tensor:
     hat = (1 - (here - there * step).abs() / step.clamp_min(1)).clamp_min(0)
     hat = hat * ((here >= 0) & (here < length[:, None, None]))
     return hat / hat.sum(2, keepdim=True)
+
+
+def random_shift(images: Tensor, generator: torch.Generator | None = None, *, pixels: int = 4) -> Tensor:
+    """Each picture moved by up to so many pixels down or up and right or left, black from outside: pad and crop."""
+    if pixels < 0:
+        raise ValueError(f"pixels must be 0 or more, got {pixels}")
+    images = as_float(images)
+    moves = (uniform(images, generator, 2) * (2 * pixels + 1)).floor() - pixels  # [B, 2]
+    for move, axis in zip(moves.unbind(1), (2, 3), strict=True):
+        length = images.shape[axis]
+        here = torch.arange(length, device=images.device) - move.long()[:, None]  # [B, length]
+        shape = (len(images), 1, *(length if other == axis else 1 for other in (2, 3)))
+        seen = images.gather(axis, here.clamp(0, length - 1).view(shape).expand_as(images))
+        images = seen * ((here >= 0) & (here < length)).view(shape)
+    return images
 
 
 def random_flip(images: Tensor, generator: torch.Generator | None = None, *, p: float = 0.5) -> Tensor:

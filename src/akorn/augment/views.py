@@ -11,7 +11,7 @@ from torch import Tensor
 from akorn import kernels
 from akorn.augment.colour import colour_jitter, greyscale
 from akorn.augment.config import AugmentConfig
-from akorn.augment.crop import Size, random_flip, random_resized_crop
+from akorn.augment.crop import Size, random_flip, random_resized_crop, random_shift
 from akorn.augment.noise import gaussian_noise
 from akorn.augment.pictures import as_float, check_pictures
 
@@ -39,6 +39,9 @@ def _views(
     check_pictures(images)
     own = (images.shape[2], images.shape[3])
     size = own if size is None else (size[0], size[1])
+    if config.shift:  # a view has a shift of its own
+        images = random_shift(images.repeat(copies, 1, 1, 1), generator, pixels=config.shift)
+        copies = 1
     crop = config.scale != (1.0, 1.0) or config.ratio != (1.0, 1.0) or size != own
     jitter = bool(config.jitter and (config.brightness or config.contrast or config.saturation or config.hue))
     if (crop or jitter) and kernels.usable(images):

@@ -144,10 +144,16 @@ def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
 
 
 def table(
-    title: str, headings: tuple[str, ...], rows: tuple[Row, ...], note: str, *, models_are_rows: bool = True
+    title: str,
+    headings: tuple[str, ...],
+    rows: tuple[Row, ...],
+    note: str,
+    *,
+    models_are_rows: bool = True,
+    beside: str = "paper",
 ) -> Table:
     """A table whose note tells which models were trained for fewer epochs than their recipes say."""
-    return Table(title, headings, rows, partial(_note, note, headings, rows, models_are_rows))
+    return Table(title, headings, rows, partial(_note, note, headings, rows, models_are_rows), beside=beside)
 
 
 def _note(
