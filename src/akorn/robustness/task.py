@@ -39,18 +39,24 @@ class TrainingPictures:
 
     def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
         """Pictures, float32 [B, 3, 32, 32] from 0 to 1, and labels [B]; of pre-training two views [2·B, …] alone."""
-        options, images = self.options, self.pictures.images[indices]
-        if options.augmix == "first":
-            images = augmix(images, generator)
+        options, pictures = self.options, self.pictures.images[indices]
+        if options.crop_last:
+            pictures = self._mixed(pictures, generator, clamp=True)
         if self.views:
-            pictures = two_views(images, options.augment, generator, size=_SIZE)
+            pictures = two_views(pictures, options.augment, generator, size=_SIZE)
         else:
-            pictures = augment(images, options.augment, generator, size=_SIZE)
-        if options.augmix == "last":
-            pictures = augmix(pictures, generator)
-        if options.noise:  # not cut to 0–1: what is added is Gaussian
-            pictures = gaussian_noise(pictures, generator, sigma=options.noise, clamp=False)
+            pictures = augment(pictures, options.augment, generator, size=_SIZE)
+        if not options.crop_last:  # what is added is Gaussian to the end, so not cut to 0–1
+            pictures = self._mixed(pictures, generator, clamp=False)
         return (pictures,) if self.views else (pictures, self.pictures.labels[indices])
+
+    def _mixed(self, pictures: Tensor, generator: torch.Generator, *, clamp: bool) -> Tensor:
+        """AugMix and noise, where the options have them."""
+        if self.options.augmix:
+            pictures = augmix(pictures, generator)
+        if self.options.noise:
+            pictures = gaussian_noise(pictures, generator, sigma=self.options.noise, clamp=clamp)
+        return pictures
 
 
 class CifarTask(Task):
@@ -200,8 +206,6 @@ def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
     check_augment(recipe.data.augment)
-    if recipe.data.augmix not in ("first", "last", "no"):
-        raise AkornError(f"data.augmix is {recipe.data.augmix!r}, expected first, last or no")
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
