@@ -119,7 +119,7 @@ def random_shift(images: Tensor, generator: torch.Generator | None = None, *, pi
     for move, axis in zip(moves.unbind(1), (2, 3), strict=True):
         length = images.shape[axis]
         here = torch.arange(length, device=images.device) - move.long()[:, None]  # [B, length]
-        shape = (len(images), 1, *(length if other == axis else 1 for other in (2, 3)))
+        shape = (-1, 1, length, 1) if axis == 2 else (-1, 1, 1, length)
         seen = images.gather(axis, here.clamp(0, length - 1).view(shape).expand_as(images))
         images = seen * ((here >= 0) & (here < length)).view(shape)
     return images
