@@ -122,8 +122,8 @@ def test_the_papers_protocol() -> None:
         assert (ours.model, ours.data) == (theirs.model, theirs.data)
         assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"), epochs=200, optimiser=rate)
         last = RECIPES[f"cifar10_{name}_crop_last"]()
-        assert (last.model, last.train) == (ours.model, ours.train)
-        assert last.data == replace(ours.data, crop_last=True)
+        assert (last.model, last.train) == (theirs.model, theirs.train)
+        assert last.data == replace(theirs.data, crop_last=True)
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 

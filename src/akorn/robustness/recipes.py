@@ -168,8 +168,8 @@ def cifar10_itrconv_fast() -> CifarRecipe:
 
 
 def cifar10_itrconv_crop_last() -> CifarRecipe:
-    """cifar10_itrconv_fast, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe("cifar10_itrconv_crop_last", ItrConvConfig(), _fast(), _CROP_LAST)
+    """cifar10_itrconv, but with crop, flip and jitter behind AugMix."""
+    return CifarRecipe("cifar10_itrconv_crop_last", ItrConvConfig(), _paper(), _CROP_LAST)
 
 
 def cifar10_resnet18() -> CifarRecipe:
@@ -203,20 +203,20 @@ def cifar10_resnet18_noise0225_fast() -> CifarRecipe:
 
 
 def cifar10_resnet18_crop_last() -> CifarRecipe:
-    """cifar10_resnet18_fast, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe("cifar10_resnet18_crop_last", ResNetConfig(), _fast(), _CROP_LAST)
+    """cifar10_resnet18, but with crop, flip and jitter behind AugMix."""
+    return CifarRecipe("cifar10_resnet18_crop_last", ResNetConfig(), _paper(), _CROP_LAST)
 
 
 def cifar10_resnet18_noise02_crop_last() -> CifarRecipe:
-    """cifar10_resnet18_noise02_fast, but with crop, flip and jitter behind AugMix and noise."""
+    """cifar10_resnet18_noise02, but with crop, flip and jitter behind AugMix and noise."""
     data = replace(_CROP_LAST, noise=0.2)
-    return CifarRecipe("cifar10_resnet18_noise02_crop_last", ResNetConfig(), _fast(), data)
+    return CifarRecipe("cifar10_resnet18_noise02_crop_last", ResNetConfig(), _paper(), data)
 
 
 def cifar10_resnet18_noise0225_crop_last() -> CifarRecipe:
-    """cifar10_resnet18_noise0225_fast, but with crop, flip and jitter behind AugMix and noise."""
+    """cifar10_resnet18_noise0225, but with crop, flip and jitter behind AugMix and noise."""
     data = replace(_CROP_LAST, noise=0.225)
-    return CifarRecipe("cifar10_resnet18_noise0225_crop_last", ResNetConfig(), _fast(), data)
+    return CifarRecipe("cifar10_resnet18_noise0225_crop_last", ResNetConfig(), _paper(), data)
 
 
 def cifar10_resnet18_usual() -> CifarRecipe:

@@ -87,7 +87,8 @@ SCRATCH = table(
     " training are our own. **Then a falling rate**, what ships: the model of the first row trained on for 80 epochs,"
     " with a new head, at a learning rate that falls to 0. **Last step**: gradients of each block's last Kuramoto step"
     " alone, at a falling rate. **Fast**: half the paper's epochs, at ten times the learning rate, which falls to 0."
-    " **Crop last**: as fast, with AugMix, and noise where there is some, before crop, flip and jitter.",
+    " **Crop last**: by the paper's protocol, but with AugMix, and noise where there is some, before crop, flip and"
+    " jitter.",
 )
 
 PRETRAINED = table(
