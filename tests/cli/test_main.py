@@ -102,6 +102,10 @@ def test_mistakes_get_one_line(akorn: Akorn) -> None:
         ("bench --channels 1.5", "--channels: expected whole numbers, got 1.5"),
         ("bench --steps 1 x", "--steps: expected whole numbers, got 1 x"),
         ("bench --grid 3 x", "--grid: expected 2 whole numbers, got 3 x"),
+        (
+            "train cifar10_resnet18 --data.order noise crop augment",
+            "--data.order: expected 3 of augment, augmix, noise, got noise crop augment",
+        ),
         ("bench --couplings", "--couplings needs at least one value"),
         ("bench --couplings dense --channels 64 --n 3", "64 channels cannot be grouped"),
         ("bench --seed 99999999999999999999", "--seed must be from 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from akorn.robustness.recipes import (
     CONTINUES,
     RECIPES,
     SHIPPED,
+    Change,
     CifarRecipe,
     DataConfig,
     ValidConfig,
@@ -121,9 +123,11 @@ def test_the_papers_protocol() -> None:
         ours, theirs = RECIPES[f"cifar10_{name}_fast"](), RECIPES[f"cifar10_{name}"]()
         assert (ours.model, ours.data) == (theirs.model, theirs.data)
         assert ours.train == replace(t, schedule=ScheduleConfig(name="linear"), epochs=200, optimiser=rate)
-        last = RECIPES[f"cifar10_{name}_crop_last"]()
+        noisy = theirs.data.noise > 0
+        last = RECIPES[f"cifar10_{name}_{'augmix' if noisy else 'crop'}_last"]()
+        order = ("augment", "noise", "augmix") if noisy else ("augmix", "noise", "augment")
         assert (last.model, last.train) == (theirs.model, theirs.train)
-        assert last.data == replace(theirs.data, crop_last=True)
+        assert last.data == replace(theirs.data, order=order)
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 
@@ -148,18 +152,21 @@ def test_augmix_follows_where_it_is_asked_for(folder: Path) -> None:
         assert torch.allclose(found, pictures.images[:6] / 255, atol=1e-6) == same
 
 
-def test_augmix_and_noise_before_or_behind_the_crop(folder: Path) -> None:
+@pytest.mark.parametrize("order", tuple(permutations(("augment", "augmix", "noise"))))
+def test_changes_come_in_the_order_asked_for(folder: Path, order: tuple[Change, Change, Change]) -> None:
     pictures = load_cifar10(folder, "train")
     middle = AugmentConfig(scale=(0.25, 0.25), ratio=(1.0, 1.0), jitter=0.0, grey=0.0)
-    draw, seen = torch.Generator(), []
-    for last in (True, False):
-        options = DataConfig(augment=middle, noise=0.2, crop_last=last)
-        seen.append(TrainingPictures(pictures, options).batch(torch.arange(6), draw.manual_seed(0))[0])
-    mixed = augmix(pictures.images[:6], draw.manual_seed(0))
-    noisy = gaussian_noise(mixed, draw, sigma=0.2)  # cut to 0–1, as what is cropped and jittered must be
-    torch.testing.assert_close(seen[0], augment(noisy, middle, draw))
-    mixed = augmix(augment(pictures.images[:6], middle, draw.manual_seed(0)), draw)
-    torch.testing.assert_close(seen[1], gaussian_noise(mixed, draw, sigma=0.2, clamp=False))
+    data = TrainingPictures(pictures, DataConfig(augment=middle, noise=0.2, order=order))
+    found, _ = data.batch(torch.arange(6), torch.Generator().manual_seed(0))
+    expected, draw = pictures.images[:6], torch.Generator().manual_seed(0)
+    for change in order:
+        if change == "augment":
+            expected = augment(expected, middle, draw)
+        elif change == "augmix":
+            expected = augmix(expected, draw)
+        else:  # cut to 0–1, as what is cropped and mixed must be, unless it is the last
+            expected = gaussian_noise(expected, draw, sigma=0.2, clamp=order[2] != "noise")
+    torch.testing.assert_close(found, expected)
 
 
 def test_noise_is_gaussian_and_comes_last(folder: Path) -> None:
@@ -268,6 +275,10 @@ def test_impossible_recipes_are_refused() -> None:
     for changed, words in (
         (replace(cifar10_akorn_conv(), data=DataConfig(noise=-0.1)), r"data\.noise is -0\.1"),
         (replace(cifar10_akorn_conv(), data=DataConfig(limit=0)), r"data\.limit is 0"),
+        (
+            replace(cifar10_akorn_conv(), data=DataConfig(order=("noise", "noise", "augmix"))),
+            r"data\.order is .* each once",
+        ),
         (replace(cifar10_akorn_conv(), data=DataConfig(augment=AugmentConfig(scale=(0.9, 0.2)))), "scale is"),
         (replace(cifar10_akorn_conv(), valid=ValidConfig(count=0)), r"valid\.count is 0"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(n=3)), "n=3"),

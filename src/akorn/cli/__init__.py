@@ -160,6 +160,9 @@ def _kind(kind: str | None) -> str:
     """A type in words, from tyro's or Python's way of writing it; of a list tyro does not say which."""
     if kind is None:
         return "whole numbers"
+    choices = dict.fromkeys(re.findall(r"'(.*?)'", kind))
+    if choices:  # typing.Literal
+        return f"{kind.count('Literal')} of {', '.join(choices)}"
     count = kind.count("int") if kind.startswith("typing.Tuple") else 0
     word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
     return f"{count} {word}" if count else word

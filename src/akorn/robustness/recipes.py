@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
@@ -15,6 +16,8 @@ from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, Res
 
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
 _USUAL = AugmentConfig(scale=(1.0, 1.0), ratio=(1.0, 1.0), shift=4, flip=0.5, jitter=0.0, grey=0.0)
+
+Change = Literal["augment", "augmix", "noise"]
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,11 @@ class DataConfig:
     """CIFAR-10's folder (cifar-10-batches-py, or the one that holds it); for pre-training Tiny-ImageNet's."""
     augment: AugmentConfig = _AUGMENT
     augmix: bool = True
-    """AugMix behind crop, flip and jitter."""
+    """Whether AugMix takes part."""
     noise: float = 0.0
-    """Standard deviation σ of Gaussian noise added last, for pixels from 0 to 1."""
-    crop_last: bool = False
-    """AugMix and noise come first, the noisy picture cut to 0–1, and crop, flip and jitter behind them."""
+    """Standard deviation σ of Gaussian noise, for pixels from 0 to 1; what comes behind it sees pixels cut to 0–1."""
+    order: tuple[Change, Change, Change] = ("augment", "augmix", "noise")
+    """What is done first, then and last; "augment" are crop, flip and jitter."""
     limit: int | None = None
     """Train on the first so many pictures only."""
 
@@ -82,7 +85,8 @@ def _fast() -> TrainConfig:
     return replace(_falling(), epochs=200, optimiser=optimiser)
 
 
-_CROP_LAST = DataConfig(crop_last=True)
+_CROP_LAST = DataConfig(order=("augmix", "noise", "augment"))
+_AUGMIX_LAST = DataConfig(order=("augment", "noise", "augmix"))
 
 _MIX = AkornConfig(attention=True, steps=(6, 4, 2))
 # N′ = N, as the paper says is usual below Eq. `ro`; it gives no other for CIFAR-10, and the published N′ = 2 is that of
@@ -207,16 +211,16 @@ def cifar10_resnet18_crop_last() -> CifarRecipe:
     return CifarRecipe("cifar10_resnet18_crop_last", ResNetConfig(), _paper(), _CROP_LAST)
 
 
-def cifar10_resnet18_noise02_crop_last() -> CifarRecipe:
-    """cifar10_resnet18_noise02, but with crop, flip and jitter behind AugMix and noise."""
-    data = replace(_CROP_LAST, noise=0.2)
-    return CifarRecipe("cifar10_resnet18_noise02_crop_last", ResNetConfig(), _paper(), data)
+def cifar10_resnet18_noise02_augmix_last() -> CifarRecipe:
+    """cifar10_resnet18_noise02, but with AugMix behind the noise."""
+    data = replace(_AUGMIX_LAST, noise=0.2)
+    return CifarRecipe("cifar10_resnet18_noise02_augmix_last", ResNetConfig(), _paper(), data)
 
 
-def cifar10_resnet18_noise0225_crop_last() -> CifarRecipe:
-    """cifar10_resnet18_noise0225, but with crop, flip and jitter behind AugMix and noise."""
-    data = replace(_CROP_LAST, noise=0.225)
-    return CifarRecipe("cifar10_resnet18_noise0225_crop_last", ResNetConfig(), _paper(), data)
+def cifar10_resnet18_noise0225_augmix_last() -> CifarRecipe:
+    """cifar10_resnet18_noise0225, but with AugMix behind the noise."""
+    data = replace(_AUGMIX_LAST, noise=0.225)
+    return CifarRecipe("cifar10_resnet18_noise0225_augmix_last", ResNetConfig(), _paper(), data)
 
 
 def cifar10_resnet18_usual() -> CifarRecipe:
@@ -286,10 +290,10 @@ RECIPES: dict[str, Callable[[], CifarRecipe]] = {
         cifar10_resnet18_crop_last,
         cifar10_resnet18_noise02,
         cifar10_resnet18_noise02_fast,
-        cifar10_resnet18_noise02_crop_last,
+        cifar10_resnet18_noise02_augmix_last,
         cifar10_resnet18_noise0225,
         cifar10_resnet18_noise0225_fast,
-        cifar10_resnet18_noise0225_crop_last,
+        cifar10_resnet18_noise0225_augmix_last,
         cifar10_resnet18_usual,
         cifar10_vit,
         tiny_imagenet_akorn_conv,

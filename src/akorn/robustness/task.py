@@ -23,7 +23,7 @@ from akorn.robustness.config import SIDE, check, check_cifar, from_settings, to_
 from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
-from akorn.robustness.recipes import CONTINUES, CifarRecipe, DataConfig
+from akorn.robustness.recipes import CONTINUES, Change, CifarRecipe, DataConfig
 
 _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
@@ -39,24 +39,22 @@ class TrainingPictures:
 
     def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
         """Pictures, float32 [B, 3, 32, 32] from 0 to 1, and labels [B]; of pre-training two views [2·B, …] alone."""
-        options, pictures = self.options, self.pictures.images[indices]
-        if options.crop_last:
-            pictures = self._mixed(pictures, generator, clamp=True)
-        if self.views:
-            pictures = two_views(pictures, options.augment, generator, size=_SIZE)
-        else:
-            pictures = augment(pictures, options.augment, generator, size=_SIZE)
-        if not options.crop_last:  # what is added is Gaussian to the end, so not cut to 0–1
-            pictures = self._mixed(pictures, generator, clamp=False)
+        pictures = self.pictures.images[indices]
+        for place, change in enumerate(self.options.order):
+            pictures = self._changed(pictures, change, generator, last=place == 2)
         return (pictures,) if self.views else (pictures, self.pictures.labels[indices])
 
-    def _mixed(self, pictures: Tensor, generator: torch.Generator, *, clamp: bool) -> Tensor:
-        """AugMix and noise, where the options have them."""
-        if self.options.augmix:
-            pictures = augmix(pictures, generator)
-        if self.options.noise:
-            pictures = gaussian_noise(pictures, generator, sigma=self.options.noise, clamp=clamp)
-        return pictures
+    def _changed(self, pictures: Tensor, change: Change, generator: torch.Generator, *, last: bool) -> Tensor:
+        """The pictures after one of the changes, where the options have it."""
+        options = self.options
+        if change == "augment":
+            return (two_views if self.views else augment)(pictures, options.augment, generator, size=_SIZE)
+        if change == "augmix":
+            return augmix(pictures, generator) if options.augmix else pictures
+        if not options.noise:
+            return pictures
+        # Not cut to 0–1 at the end: what a model sees is Gaussian.
+        return gaussian_noise(pictures, generator, sigma=options.noise, clamp=not last)
 
 
 class CifarTask(Task):
@@ -206,6 +204,8 @@ def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
     check_augment(recipe.data.augment)
+    if sorted(recipe.data.order) != ["augment", "augmix", "noise"]:
+        raise AkornError(f"data.order is {recipe.data.order}, expected augment, augmix and noise, each once")
     if not 0 <= recipe.data.noise < float("inf"):
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
