@@ -15,6 +15,7 @@ from akorn.robustness.tables import (
     ATTACKS,
     CHECKS,
     CORRUPTIONS,
+    GENERATOR,
     PRETRAINED,
     RANDOM_NOISE,
     SCRATCH,
@@ -126,6 +127,24 @@ def test_answers_of_four_starts_have_rows_of_their_own() -> None:
         ("AKOrN-conv, N = 2, four starts", "corrupted"): "3.0 (1)",
         ("AKOrN-conv, N = 2, four starts", "ECE on corrupted"): "4.0 (1)",
     }
+
+
+def test_our_corruptions_stand_beside_the_published_ones() -> None:
+    each = {name: {"accuracy": 50.0 + place} for place, name in enumerate(COMMON)}
+    metrics = {"clean": 95.0, "corrupted": 57.0}
+    found = record("cifar10_resnet18_usual", "2026-01-01", metrics, **CLEAN | CORRUPTED) | {
+        "extra": {"corrupted": each}
+    }
+    page = render([found], [GENERATOR])
+    for line in (
+        "|  | ResNet-18 on ours | a wide ResNet on CIFAR-10-C |",
+        "| no corruption | 95.0 (1) | – |",
+        "| gaussian noise | 50.0 (1) | 27.7 |",
+        "| jpeg compression | 64.0 (1) | 69.7 |",
+        "| mean | 57.0 (1) | 56.5 |",
+    ):
+        assert line in page.splitlines()
+    assert sum(float(row.cells[0].paper) for row in GENERATOR.rows[1:-1]) / 15 == pytest.approx(56.5, abs=0.05)
 
 
 @pytest.mark.parametrize("said", [True, False])
