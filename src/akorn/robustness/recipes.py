@@ -192,7 +192,7 @@ def cifar10_resnet18_noise0225() -> CifarRecipe:
 
 
 def cifar10_resnet18_fast() -> CifarRecipe:
-    """ResNet-18 in half the epochs, at a higher rate that falls to 0: 1e-4, which chaos may ask for, is low elsewhere."""
+    """ResNet-18 in half the epochs, at a higher rate that falls to 0."""
     return CifarRecipe("cifar10_resnet18_fast", ResNetConfig(), _fast())
 
 
