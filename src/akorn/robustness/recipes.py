@@ -87,6 +87,7 @@ def _fast() -> TrainConfig:
 
 _CROP_LAST = DataConfig(order=("augmix", "noise", "augment"))
 _AUGMIX_LAST = DataConfig(order=("augment", "noise", "augmix"))
+_SHIFTS = DataConfig(augment=_USUAL, augmix=False)
 
 _MIX = AkornConfig(attention=True, steps=(6, 4, 2))
 # N′ = N, as the paper says is usual below Eq. `ro`; it gives no other for CIFAR-10, and the published N′ = 2 is that of
@@ -211,6 +212,12 @@ def cifar10_resnet18_crop_last() -> CifarRecipe:
     return CifarRecipe("cifar10_resnet18_crop_last", ResNetConfig(), _paper(), _CROP_LAST)
 
 
+def cifar10_resnet18_crop_last_falling_rate() -> CifarRecipe:
+    """A model of cifar10_resnet18_crop_last (`--init FOLDER`) trained on for 50 epochs, at a rate that falls to 0."""
+    train = replace(_falling(), epochs=50)
+    return CifarRecipe("cifar10_resnet18_crop_last_falling_rate", ResNetConfig(), train, _CROP_LAST)
+
+
 def cifar10_resnet18_noise02_augmix_last() -> CifarRecipe:
     """cifar10_resnet18_noise02, but with AugMix behind the noise."""
     data = replace(_AUGMIX_LAST, noise=0.2)
@@ -223,14 +230,28 @@ def cifar10_resnet18_noise0225_augmix_last() -> CifarRecipe:
     return CifarRecipe("cifar10_resnet18_noise0225_augmix_last", ResNetConfig(), _paper(), data)
 
 
+def _usual(epochs: int) -> TrainConfig:
+    """As CIFAR-10's ResNets are usually trained: SGD at a rate that falls along a cosine."""
+    optimiser = OptimiserConfig(name="sgd", learning_rate=0.1, weight_decay=5e-4)
+    return replace(_paper(), epochs=epochs, optimiser=optimiser, schedule=ScheduleConfig(name="cosine", warmup=390))
+
+
 def cifar10_resnet18_usual() -> CifarRecipe:
     """ResNet-18 in the usual way (shifts and flips; SGD): what others have measured on the published CIFAR-10-C.
 
     On our corruptions it should be as often right, one by one; so it tells whether they are CIFAR-10-C's.
     """
-    optimiser = OptimiserConfig(name="sgd", learning_rate=0.1, weight_decay=5e-4)
-    train = replace(_paper(), epochs=100, optimiser=optimiser, schedule=ScheduleConfig(name="cosine", warmup=390))
-    return CifarRecipe("cifar10_resnet18_usual", ResNetConfig(), train, DataConfig(augment=_USUAL, augmix=False))
+    return CifarRecipe("cifar10_resnet18_usual", ResNetConfig(), _usual(100), _SHIFTS)
+
+
+def cifar10_resnet18_noise02_usual() -> CifarRecipe:
+    """cifar10_resnet18_usual on Gaussian noise, σ = 0.2, in half the epochs."""
+    return CifarRecipe("cifar10_resnet18_noise02_usual", ResNetConfig(), _usual(50), replace(_SHIFTS, noise=0.2))
+
+
+def cifar10_resnet18_noise0225_usual() -> CifarRecipe:
+    """cifar10_resnet18_usual on Gaussian noise, σ = 0.225, in half the epochs."""
+    return CifarRecipe("cifar10_resnet18_noise0225_usual", ResNetConfig(), _usual(50), replace(_SHIFTS, noise=0.225))
 
 
 def cifar10_vit() -> CifarRecipe:
@@ -288,12 +309,15 @@ RECIPES: dict[str, Callable[[], CifarRecipe]] = {
         cifar10_resnet18,
         cifar10_resnet18_fast,
         cifar10_resnet18_crop_last,
+        cifar10_resnet18_crop_last_falling_rate,
         cifar10_resnet18_noise02,
         cifar10_resnet18_noise02_fast,
         cifar10_resnet18_noise02_augmix_last,
+        cifar10_resnet18_noise02_usual,
         cifar10_resnet18_noise0225,
         cifar10_resnet18_noise0225_fast,
         cifar10_resnet18_noise0225_augmix_last,
+        cifar10_resnet18_noise0225_usual,
         cifar10_resnet18_usual,
         cifar10_vit,
         tiny_imagenet_akorn_conv,
@@ -303,7 +327,10 @@ RECIPES: dict[str, Callable[[], CifarRecipe]] = {
     )
 }
 
-CONTINUES = {"cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv"}
+CONTINUES = {
+    "cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv",
+    "cifar10_resnet18_crop_last_falling_rate": "cifar10_resnet18_crop_last",
+}
 """Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so that this does not
 count as pre-training."""
 
