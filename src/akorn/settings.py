@@ -45,16 +45,21 @@ def check_fields(config: Any) -> None:
             fine, expected = isinstance(value, bool), "true or false"
         elif hint == int | None:
             fine, expected = value is None or _whole(value), "a whole number of at least 1, or none"
+        elif hint == float | None:
+            fine, expected = value is None or _positive(value), "a number above 0, or none"
         elif hint is int:
             fine, expected = _whole(value), "a whole number of at least 1"
         elif get_origin(hint) is tuple:
             fine = isinstance(value, tuple) and bool(value) and all(map(_whole, value))
             expected = "one or more whole numbers of at least 1"
         else:
-            fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-            expected = "a number above 0"
+            fine, expected = _positive(value), "a number above 0"
         if not fine:
             raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
 def _whole(value: object) -> bool:

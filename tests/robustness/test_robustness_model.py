@@ -25,7 +25,7 @@ from akorn.robustness.config import (
     from_settings,
     to_settings,
 )
-from akorn.robustness.model import AkornNet, CifarNet, WithoutNormalisation, build
+from akorn.robustness.model import AkornNet, CifarNet, ResNetNet, WithoutNormalisation, build
 from akorn.robustness.recipes import cifar10_akorn_conv_no_omega
 
 MIX = replace(TINY, attention=True, heads=2)
@@ -34,6 +34,7 @@ BASELINES: list[ModelConfig] = [
     ResNetConfig(width=4, blocks=(1, 1)),
     ViTConfig(channels=16, heads=2, blocks=1),
 ]
+NOISY = ResNetConfig(width=4, blocks=(1, 1), noise=0.2)
 ABLATIONS: list[ModelConfig] = [
     replace(TINY, rule="without-projection"),
     replace(TINY, omega=False),
@@ -66,7 +67,7 @@ def made(config: ModelConfig) -> CifarNet:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("config", [TINY, *ABLATIONS, *BASELINES])
+@pytest.mark.parametrize("config", [TINY, *ABLATIONS, *BASELINES, NOISY])
 def test_every_model_gives_logits_and_learns(config: ModelConfig, images: Tensor) -> None:
     model = made(config).train()
     with torch.enable_grad():
@@ -79,7 +80,7 @@ def test_every_model_gives_logits_and_learns(config: ModelConfig, images: Tensor
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("config", [TINY, MIX, replace(TINY, rule="residual")])
+@pytest.mark.parametrize("config", [TINY, MIX, replace(TINY, rule="residual"), NOISY])
 def test_random_starts_and_fixed_ones(config: ModelConfig, images: Tensor) -> None:
     model = made(config)
     assert model.random_start
@@ -119,6 +120,27 @@ def test_pixels_enter_between_minus_one_and_one(images: Tensor) -> None:
     model.stem.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     model(images)
     torch.testing.assert_close(seen[0], 2 * images - 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("training", [False, True])
+def test_a_noisy_resnet_adds_noise_of_its_size_whatever_it_does(training: bool) -> None:
+    model, seen = made(NOISY).train(training), []
+    assert isinstance(model, ResNetNet)
+    model.body.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    grey = torch.full((16, 3, 32, 32), 0.5)  # in the middle between −1 and 1
+    model(grey, torch.Generator().manual_seed(0))
+    model(grey, start_seed=0)
+    for pixels in seen:
+        assert float(pixels.mean()) == pytest.approx(0, abs=0.02)
+        assert float(pixels.std()) == pytest.approx(2 * 0.2, rel=0.02)
+    assert not torch.equal(seen[0][0], seen[0][1])  # a draw a picture
+    assert torch.equal(seen[1][0], seen[1][1])
+
+
+def test_a_resnet_of_before_there_was_noise_has_none() -> None:
+    model = build(from_settings({"architecture": "resnet", "width": 4, "blocks": [1]}))
+    assert not model.random_start
 
 
 def test_the_paper_model() -> None:
@@ -211,7 +233,7 @@ def test_channels_last_changes_nothing(images: Tensor) -> None:
 SETTINGS = AkornConfig(g="plain", gamma=0.5, learn_gamma=True)
 
 
-@pytest.mark.parametrize("config", [AkornConfig(n=4), SETTINGS, MIX, *BASELINES])
+@pytest.mark.parametrize("config", [AkornConfig(n=4), SETTINGS, MIX, *BASELINES, NOISY])
 def test_settings_there_and_back(config: ModelConfig) -> None:
     import json
 
@@ -257,6 +279,8 @@ def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
         (replace(MIX, size=34), "size is 34"),
         (ViTConfig(patch=5), "patches of 5"),
         (ResNetConfig(width=0), "width is 0"),
+        (replace(NOISY, noise=-0.1), "noise is -0.1, expected a number above 0, or none"),
+        (replace(NOISY, noise=float("nan")), "noise is nan"),
     ],
 )
 def test_impossible_settings_are_refused(config: ModelConfig, words: str) -> None:

@@ -89,7 +89,8 @@ class Options(CommonOptions):
     """Severity of the corruptions, 1 to 5."""
     checks: bool = False
     """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
-    16,000 passes forward and backward a picture, which is work for a GPU."""
+    16,000 passes forward and backward a picture, which is work for a GPU. Steps, starts and step sizes are the checks'
+    own; of the attacks' settings they take --epsilon, and --queries up to 1,000."""
     batch: int = 500
     """Pictures that run at once. Another number draws other random starts, and so gives scores that differ a little."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
@@ -126,8 +127,9 @@ def run(options: Options) -> int:
     training_of(options.model)  # the record will tell it: a damaged file shows before any work
     source = _load(options.source).to(device) if options.source is not None else None
     request = Request(
-        wanted, options.limit, options.attack_limit, options.epsilon, options.eot, options.attack_steps,
-        options.queries, options.noise, options.corrupted, options.severity, options.checks, options.plots,
+        wanted, limit=options.limit, attack_limit=options.attack_limit, epsilon=options.epsilon, eot=options.eot,
+        steps=options.attack_steps, queries=options.queries, noise=options.noise, corrupted=options.corrupted,
+        severity=options.severity, checks=options.checks, plots=options.plots,
     )  # fmt: skip
     settings = EvalSettings(options.starts, options.seed, options.batch, options.precision)
     if options.plots is not None:

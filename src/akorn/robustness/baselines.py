@@ -41,7 +41,7 @@ class ItrConvNet(CifarNet):
 
 
 class ResNetNet(CifarNet):
-    """ResNet-18."""
+    """ResNet-18; with noise of its own, a random model like AKOrN, which is the fairer thing to compare it with."""
 
     architecture = ResNetConfig.architecture
 
@@ -50,10 +50,23 @@ class ResNetNet(CifarNet):
         check(config)
         super().__init__(config, config.width * 2 ** (len(config.blocks) - 1))
         self.body = ResNet(config.width, config.blocks)
+        self._scale = 2 * (config.noise or 0.0)  # pixels are from −1 to 1 by then
+
+    @property
+    def random_start(self) -> bool:
+        """Whether it adds noise, and no seed was fixed."""
+        return self._scale > 0 and self.fixed_start is None
 
     def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
-        """[B, 3, H, W] → [B, C, H/8, W/8]; there is nothing to draw."""
+        """[B, 3, H, W] → [B, C, H/8, W/8]."""
+        if self._scale:
+            noise = _normal(pixels, generator) if seed is None else self._one_start(pixels, seed, _normal)
+            pixels = pixels + self._scale * noise
         return self.body(pixels)
+
+
+def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
 class ViTNet(CifarNet):

@@ -93,6 +93,9 @@ class ResNetConfig:
     """Channels of the first stage; each further one has twice as many."""
     blocks: tuple[int, ...] = (2, 2, 2, 2)
     """Residual blocks of each stage."""
+    noise: float | None = None
+    """Standard deviation σ of Gaussian noise that the model itself adds to its pictures, whose pixels are from 0 to 1;
+    in training and out of it, so that it is a random model, and this noise its random start."""
     head: Head = "classes"
     classes: int = 10
 

@@ -35,7 +35,6 @@ class AkornNet(CifarNet):
         self.start = _start(config)
         self.body = _body(config)
         self._steps = config.steps
-        self._drawn: tuple[object, Tensor] | None = None  # the last start that a seed drew
 
     @property
     def random_start(self) -> bool:
@@ -48,7 +47,7 @@ class AkornNet(CifarNet):
         if self.start is None:  # one stream: the picture is the state
             x = c
         elif seed is not None and isinstance(self.start, akn.RandomStart):
-            x = self._one_start(c, seed)
+            x = self._one_start(c, seed, self.start)
         else:
             x = self.start(c, generator)
         return self.body(x, c, self._steps)[1]
@@ -58,15 +57,6 @@ class AkornNet(CifarNet):
         for module in self.modules():
             if isinstance(module, akn.KuramotoLayer):
                 module.compile_step(**options)
-
-    def _one_start(self, c: Tensor, seed: int) -> Tensor:
-        """The start that a seed draws, drawn on the CPU: the same on every device and for every picture."""
-        key = (seed, c.shape[1:], c.device, c.dtype)
-        if self._drawn is None or self._drawn[0] != key:
-            assert self.start is not None
-            drawn = self.start(torch.empty(1, *c.shape[1:]), torch.Generator().manual_seed(seed))
-            self._drawn = (key, drawn.to(c))
-        return self._drawn[1].expand_as(c)
 
 
 def build(config: ModelConfig) -> CifarNet:

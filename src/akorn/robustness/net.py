@@ -7,6 +7,7 @@ pictures therefore needs no scaling of its own.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -32,6 +33,7 @@ class CifarNet(HubModel):
         self.config = config
         self.fixed_start: int | None = None
         """The seed of the one start that all pictures get; None for a new random one each."""
+        self._drawn: tuple[object, Tensor] | None = None  # the last start that a seed drew
         self.head: nn.Module
         if config.head == "classes":
             self.head = nn.Linear(channels, config.classes)
@@ -70,6 +72,14 @@ class CifarNet(HubModel):
     @abstractmethod
     def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] with values from −1 to 1 → [B, C, h, w]."""
+
+    def _one_start(self, like: Tensor, seed: int, draw: Callable[[Tensor, torch.Generator], Tensor]) -> Tensor:
+        """What a seed draws, on the CPU: the same on every device and for every picture of the batch `like`."""
+        key = (seed, like.shape[1:], like.device, like.dtype)
+        if self._drawn is None or self._drawn[0] != key:
+            drawn = draw(torch.empty(1, *like.shape[1:]), torch.Generator().manual_seed(seed))
+            self._drawn = (key, drawn.to(like))
+        return self._drawn[1].expand_as(like)
 
     def compile_step(self, **options: object) -> None:
         """Compile what is worth compiling, with options of `torch.compile`: by default the whole model."""

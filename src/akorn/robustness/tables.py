@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Row, Table
 from akorn.robustness.corruptions.constants import COMMON
@@ -20,18 +22,84 @@ from akorn.robustness.records import (
 NOISE = 64 / 255
 
 
+_LABELS = {
+    "cifar10_akorn_conv": "AKOrN-conv, N = 2",
+    "cifar10_akorn_conv_falling_rate": "AKOrN-conv, then a falling rate",
+    "cifar10_akorn_conv_last_step": "AKOrN-conv, last step",
+    "cifar10_resnet18": "ResNet-18",
+    "cifar10_resnet18_fast": "ResNet-18, fast",
+    "cifar10_resnet18_crop_last": "ResNet-18, crop last",
+    "cifar10_resnet18_crop_last_falling_rate": "ResNet-18, crop last, then a falling rate",
+    "cifar10_resnet18_noise02": "ResNet-18, σ = 0.2",
+    "cifar10_resnet18_noise02_fast": "ResNet-18, σ = 0.2, fast",
+    "cifar10_resnet18_noise02_augmix_last": "ResNet-18, σ = 0.2, AugMix last",
+    "cifar10_resnet18_always_noise02": "ResNet-18, σ = 0.2 in tests too",
+    "cifar10_resnet18_noise0225": "ResNet-18, σ = 0.225",
+    "cifar10_resnet18_noise0225_fast": "ResNet-18, σ = 0.225, fast",
+    "cifar10_resnet18_noise0225_augmix_last": "ResNet-18, σ = 0.225, AugMix last",
+    "cifar10_resnet18_always_noise0225": "ResNet-18, σ = 0.225 in tests too",
+    "cifar10_itrconv": "ItrConv",
+    "cifar10_itrconv_fast": "ItrConv, fast",
+    "cifar10_itrconv_crop_last": "ItrConv, crop last",
+    "cifar10_vit": "ViT",
+    "cifar10_akorn_conv_no_proj": "AKOrN-conv without Proj",
+    "cifar10_akorn_conv_no_m": "AKOrN-conv without m",
+    "cifar10_akorn_conv_stacked": "stacked Kuramoto layers",
+    "cifar10_akorn_conv_no_omega": "AKOrN-conv without Ω",
+    "cifar10_akorn_conv_no_c": "AKOrN-conv without C",
+    "cifar10_akorn_conv_no_norm": "AKOrN-conv without Π",
+    "cifar10_akorn_mix_n2": "AKOrN-mix, N = 2",
+    "cifar10_akorn_mix_n4": "AKOrN-mix, N = 4",
+}
+"""Recipe → what it is called, in the tables' order."""
+
+_SCRATCH = {
+    "cifar10_akorn_conv": ("84.6", "64.9", "78.3", "1.8"),
+    "cifar10_resnet18": ("94.1", "0.0", "81.5", "8.9"),
+    "cifar10_resnet18_noise02": ("85.2", "22.3", "75.1", "2.3"),
+    "cifar10_resnet18_noise0225": ("83.9", "25.5", "73.6", "2.6"),
+    "cifar10_itrconv": ("93.5", "0.0", "83.6", "5.9"),
+    "cifar10_vit": ("91.4", "0.0", "81.0", "9.6"),
+    "cifar10_akorn_conv_no_proj": ("89.9", "0.1", "82.4", "4.5"),
+    "cifar10_akorn_conv_no_m": ("77.8", "–", "–", "–"),
+    "cifar10_akorn_conv_stacked": ("62.9", "–", "–", "–"),
+}
+_PRETRAINED = {
+    "cifar10_akorn_conv": ("88.9", "58.9", "83.0", "1.3"),
+    "cifar10_akorn_mix_n2": ("91.2", "51.6", "86.4", "1.4"),
+    "cifar10_akorn_mix_n4": ("93.5", "0.0", "84.0", "6.4"),
+    "cifar10_resnet18": ("94.4", "0.0", "81.5", "8.9"),
+}
+"""Recipe → the paper's figures, in the order of _HEADINGS."""
+
+_CONV = ("cifar10_akorn_conv", "cifar10_akorn_conv_falling_rate", "cifar10_akorn_conv_last_step")
+_FOUR = (*_CONV, "cifar10_resnet18_always_noise02", "cifar10_resnet18_always_noise0225")
+"""Random models that are also shown with four starts."""
+
+_HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
+_OURS = "Corrupted pictures are those of our own generator, not the published ones."
+_NOTE = (
+    "Accuracy and expected calibration error in percent, each answer from a single start unless a row says four, whose"
+    " probabilities are then averaged. Clean and corrupted on all"
+    " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
+    " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
+    f" too (the table of attacks has the same tests without one). {_OURS} Most were asked in TF32, as each record"
+    " says."
+)
+
+
 def _never(record: Record) -> bool:
     """AutoAttack asks a single start at a time: it has not attacked the answers of several."""
     return False
 
 
-def _row(label: str, name: str, *paper: str, pretrained: bool = False, starts: int = 1) -> Row:
+def _row(name: str, paper: tuple[str, ...] = ("–",) * 4, *, pretrained: bool = False, starts: int = 1) -> Row:
     """Clean on all pictures, AutoAttack at 8/255, CIFAR-10-C at severity 5: accuracy and calibration error."""
-    clean, adversarial, corruption, ece = paper or ("–",) * 4
+    clean, adversarial, corruption, ece = paper
     whole = fits(name, pretrained, starts=starts, pictures=PICTURES)
     worst = corrupted(name, pretrained, starts)
     return Row(
-        label,
+        _LABELS[name] + (", four starts" if starts == 4 else ""),
         (
             cell("clean", whole, clean),
             cell("autoattack", attacked(name, pretrained, "autoattack") if starts == 1 else _never, adversarial),
@@ -41,107 +109,30 @@ def _row(label: str, name: str, *paper: str, pretrained: bool = False, starts: i
     )
 
 
-_HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
-_NOTE = (
-    "Accuracy and expected calibration error in percent, each answer from a single start unless a row says four, whose"
-    " probabilities are then averaged. Clean and corrupted on all"
-    " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
-    " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
-    " too (the table of attacks has the same tests without one). Corrupted pictures are"
-    " those of our own generator, not the published ones."
-)
+def _scratch(name: str) -> tuple[Row, ...]:
+    row = _row(name, _SCRATCH[name]) if name in _SCRATCH else _row(name)
+    return (row, _row(name, starts=4)) if name in _FOUR else (row,)
+
 
 SCRATCH = table(
     "CIFAR-10 without pre-training",
     _HEADINGS,
-    (
-        _row("AKOrN-conv, N = 2", "cifar10_akorn_conv", "84.6", "64.9", "78.3", "1.8"),
-        _row("AKOrN-conv, N = 2, four starts", "cifar10_akorn_conv", starts=4),
-        _row("AKOrN-conv, then a falling rate", "cifar10_akorn_conv_falling_rate"),
-        _row("AKOrN-conv, then a falling rate, four starts", "cifar10_akorn_conv_falling_rate", starts=4),
-        _row("AKOrN-conv, last step", "cifar10_akorn_conv_last_step"),
-        _row("AKOrN-conv, last step, four starts", "cifar10_akorn_conv_last_step", starts=4),
-        _row("ResNet-18", "cifar10_resnet18", "94.1", "0.0", "81.5", "8.9"),
-        _row("ResNet-18, fast", "cifar10_resnet18_fast"),
-        _row("ResNet-18, crop last", "cifar10_resnet18_crop_last"),
-        _row("ResNet-18, crop last, then a falling rate", "cifar10_resnet18_crop_last_falling_rate"),
-        _row("ResNet-18, σ = 0.2", "cifar10_resnet18_noise02", "85.2", "22.3", "75.1", "2.3"),
-        _row("ResNet-18, σ = 0.2, fast", "cifar10_resnet18_noise02_fast"),
-        _row("ResNet-18, σ = 0.2, AugMix last", "cifar10_resnet18_noise02_augmix_last"),
-        _row("ResNet-18, σ = 0.2, usual", "cifar10_resnet18_noise02_usual"),
-        _row("ResNet-18, σ = 0.225", "cifar10_resnet18_noise0225", "83.9", "25.5", "73.6", "2.6"),
-        _row("ResNet-18, σ = 0.225, fast", "cifar10_resnet18_noise0225_fast"),
-        _row("ResNet-18, σ = 0.225, AugMix last", "cifar10_resnet18_noise0225_augmix_last"),
-        _row("ResNet-18, σ = 0.225, usual", "cifar10_resnet18_noise0225_usual"),
-        _row("ItrConv", "cifar10_itrconv", "93.5", "0.0", "83.6", "5.9"),
-        _row("ItrConv, fast", "cifar10_itrconv_fast"),
-        _row("ItrConv, crop last", "cifar10_itrconv_crop_last"),
-        _row("ViT", "cifar10_vit", "91.4", "0.0", "81.0", "9.6"),
-        _row("AKOrN-conv without Proj", "cifar10_akorn_conv_no_proj", "89.9", "0.1", "82.4", "4.5"),
-        _row("AKOrN-conv without m", "cifar10_akorn_conv_no_m", "77.8", "–", "–", "–"),
-        _row("stacked Kuramoto layers", "cifar10_akorn_conv_stacked", "62.9", "–", "–", "–"),
-        _row("AKOrN-conv without Ω", "cifar10_akorn_conv_no_omega"),
-        _row("AKOrN-conv without C", "cifar10_akorn_conv_no_c"),
-        _row("AKOrN-conv without Π", "cifar10_akorn_conv_no_norm"),
-        _row("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
-        _row("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
-    ),
+    tuple(row for name in _LABELS for row in _scratch(name)),
     note=_NOTE + " The paper's other figures for ResNet-18 than clean are of the pre-trained one. Six kinds of"
-    " training are our own. **Then a falling rate**: the model of the row before it trained on, with a new head, at a"
-    " learning rate that falls to 0; AKOrN-conv for 80 epochs, which is what ships, ResNet-18 for 50. **Last step**:"
-    " gradients of each block's last Kuramoto step alone, at a falling rate. **Fast**: half the paper's epochs, at ten"
-    " times the learning rate, which falls to 0. **Crop last** and **AugMix last**: by the paper's protocol, but with"
-    " AugMix before crop, flip and jitter, or behind the noise. **Usual**: 50 epochs with SGD, on shifted and mirrored"
-    " pictures, without AugMix.",
+    " training are our own, and docs/robustness.md says more of them. **Then a falling rate**: the model of the row"
+    " before it trained on, with a new head, at a learning rate that falls to 0; AKOrN-conv for 80 epochs, which is"
+    " what ships, ResNet-18 for 50. **Last step**: gradients of each block's last Kuramoto step alone, at a falling"
+    " rate. **Fast**: half the paper's epochs, at ten times the learning rate, which falls to 0. **Crop last** and"
+    " **AugMix last**: by the paper's protocol, but with AugMix before crop, flip and jitter, or behind the noise."
+    " **In tests too**: crop last, and a model that adds the noise itself, to whatever it sees: it is a random model,"
+    " and that noise its start.",
 )
 
 PRETRAINED = table(
     "CIFAR-10 after pre-training on Tiny-ImageNet",
     _HEADINGS,
-    (
-        _row("AKOrN-conv, N = 2", "cifar10_akorn_conv", "88.9", "58.9", "83.0", "1.3", pretrained=True),
-        _row("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2", "91.2", "51.6", "86.4", "1.4", pretrained=True),
-        _row("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4", "93.5", "0.0", "84.0", "6.4", pretrained=True),
-        _row("ResNet-18", "cifar10_resnet18", "94.4", "0.0", "81.5", "8.9", pretrained=True),
-    ),
+    tuple(_row(name, paper, pretrained=True) for name, paper in _PRETRAINED.items()),
     note=_NOTE,
-)
-
-_Models = tuple[tuple[str, str], ...]
-"""Heading and recipe."""
-
-_CONV: _Models = (
-    ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
-    ("AKOrN-conv, then a falling rate", "cifar10_akorn_conv_falling_rate"),
-    ("AKOrN-conv, last step", "cifar10_akorn_conv_last_step"),
-)
-_USUAL: _Models = (
-    *_CONV,
-    ("ResNet-18", "cifar10_resnet18"),
-    ("ResNet-18, fast", "cifar10_resnet18_fast"),
-    ("ResNet-18, crop last", "cifar10_resnet18_crop_last"),
-    ("ResNet-18, crop last, then a falling rate", "cifar10_resnet18_crop_last_falling_rate"),
-    ("ResNet-18, σ = 0.2", "cifar10_resnet18_noise02"),
-    ("ResNet-18, σ = 0.2, fast", "cifar10_resnet18_noise02_fast"),
-    ("ResNet-18, σ = 0.2, AugMix last", "cifar10_resnet18_noise02_augmix_last"),
-    ("ResNet-18, σ = 0.2, usual", "cifar10_resnet18_noise02_usual"),
-    ("ResNet-18, σ = 0.225", "cifar10_resnet18_noise0225"),
-    ("ResNet-18, σ = 0.225, fast", "cifar10_resnet18_noise0225_fast"),
-    ("ResNet-18, σ = 0.225, AugMix last", "cifar10_resnet18_noise0225_augmix_last"),
-    ("ResNet-18, σ = 0.225, usual", "cifar10_resnet18_noise0225_usual"),
-    ("ItrConv", "cifar10_itrconv"),
-    ("ItrConv, fast", "cifar10_itrconv_fast"),
-    ("ItrConv, crop last", "cifar10_itrconv_crop_last"),
-    ("ViT", "cifar10_vit"),
-    ("AKOrN-conv without Proj", "cifar10_akorn_conv_no_proj"),
-)
-
-_NOISE_ROWS: _Models = (
-    *_USUAL,
-    ("AKOrN-conv without Ω", "cifar10_akorn_conv_no_omega"),
-    ("AKOrN-conv without C", "cifar10_akorn_conv_no_c"),
-    ("AKOrN-conv without m", "cifar10_akorn_conv_no_m"),
-    ("AKOrN-conv without Π", "cifar10_akorn_conv_no_norm"),
 )
 
 RANDOM_NOISE = table(
@@ -156,22 +147,11 @@ RANDOM_NOISE = table(
                 cell("ece", fits(name, False, starts=1, pictures=PICTURES)),
             ),
         )
-        for label, name in _NOISE_ROWS
+        for name, label in _LABELS.items()
     ),
     note="The paper shows bars without numbers, AKOrN far ahead, and does not say how the noise is distributed.",
 )
 
-_MODELS: _Models = (
-    *_USUAL,
-    ("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
-    ("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
-)
-_MODELS_PRETRAINED: _Models = (
-    ("AKOrN-conv, N = 2", "cifar10_akorn_conv"),
-    ("AKOrN-mix, N = 2", "cifar10_akorn_mix_n2"),
-    ("AKOrN-mix, N = 4", "cifar10_akorn_mix_n4"),
-    ("ResNet-18", "cifar10_resnet18"),
-)
 _ATTACKS = (
     ("FGSM", "fgsm", "fgsm"),
     ("PGD, 50 steps", "pgd", "pgd"),
@@ -189,12 +169,12 @@ _ATTACKS = (
 _WORDS = {False: "without pre-training", True: "after pre-training on Tiny-ImageNet"}
 
 
-def _attacks(models: _Models, pretrained: bool) -> Table:
+def _attacks(models: Iterable[str], pretrained: bool) -> Table:
     return table(
         f"CIFAR-10 {_WORDS[pretrained]}: each attack, 8/255",
-        tuple(heading for heading, _ in models),
+        tuple(_LABELS[name] for name in models),
         tuple(
-            Row(label, tuple(cell(metric, attacked(name, pretrained, attack)) for _, name in models))
+            Row(label, tuple(cell(metric, attacked(name, pretrained, attack)) for name in models))
             for label, metric, attack in _ATTACKS
         ),
         "Accuracy in percent on a random 1,000 or more of the test pictures, answers of a single start. Gradients are"
@@ -205,14 +185,13 @@ def _attacks(models: _Models, pretrained: bool) -> Table:
     )
 
 
-def _corruptions(models: _Models, pretrained: bool, what: str, mean: str, words: str) -> Table:
+def _corruptions(models: Iterable[str], pretrained: bool, what: str, mean: str, words: str) -> Table:
     names = (*((name.replace("_", " "), of_corruption(name, what)) for name in COMMON), ("mean", mean))
     return table(
         f"CIFAR-10 {_WORDS[pretrained]}: {words} on each corruption, severity 5",
-        tuple(heading for heading, _ in models),
+        tuple(_LABELS[name] for name in models),
         tuple(
-            Row(label, tuple(cell(metric, corrupted(name, pretrained)) for _, name in models))
-            for label, metric in names
+            Row(label, tuple(cell(metric, corrupted(name, pretrained)) for name in models)) for label, metric in names
         ),
         "In percent, answers of a single start, on all 10,000 test pictures as our own generator corrupts them; its"
         " frost is a procedural texture.",
@@ -220,10 +199,10 @@ def _corruptions(models: _Models, pretrained: bool, what: str, mean: str, words:
     )
 
 
-ATTACKS = tuple(_attacks(models, pre) for models, pre in ((_MODELS, False), (_MODELS_PRETRAINED, True)))
+ATTACKS = tuple(_attacks(models, pre) for models, pre in ((_LABELS, False), (_PRETRAINED, True)))
 CORRUPTIONS = tuple(
     _corruptions(models, pre, *words)
-    for models, pre in ((_MODELS, False), (_MODELS_PRETRAINED, True))
+    for models, pre in ((_LABELS, False), (_PRETRAINED, True))
     for words in (("accuracy", "corrupted", "accuracy"), ("ece", "corrupted_ece", "ECE"))
 )
 
@@ -285,13 +264,13 @@ def _starts(name: str, count: int) -> Row:
 
 STARTS = tuple(
     table(
-        f"CIFAR-10, {label}: answers in the mean over K random starts",
+        f"CIFAR-10, {_LABELS[name]}: answers in the mean over K random starts",
         ("clean", "ECE on clean", "noise of 64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
         tuple(_starts(name, count) for count in (1, 4, 8, 16)),
-        "In percent, without pre-training; the other tables have K = 1 unless a row says four.",
+        f"In percent, without pre-training; the other tables have K = 1 unless a row says four. {_OURS}",
         models_are_rows=False,
     )
-    for label, name in _CONV
+    for name in _FOUR
 )
 
 _CHECKS = {
@@ -306,7 +285,7 @@ _CHECKS = {
 
 CHECKS = tuple(
     table(
-        f"CIFAR-10, {label}: is the defence real?",
+        f"CIFAR-10, {_LABELS[name]}: is the defence real?",
         ("verdict", "accuracies, %"),
         tuple(
             Row(f"{check}: {words}", tuple(cell(of_check(check, figures), checked(name)) for figures in (False, True)))
@@ -316,7 +295,7 @@ CHECKS = tuple(
         " of the paired difference (`akorn.robustness.checks`).",
         models_are_rows=False,
     )
-    for label, name in _CONV
+    for name in _CONV
 )
 
 TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, *STARTS, *CHECKS)
