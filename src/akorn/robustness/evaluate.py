@@ -83,6 +83,7 @@ Change = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 """(pictures from 0 to 1, labels, generator) → the pictures as the model gets them."""
 
 
+@torch.no_grad()
 def score(
     model: nn.Module,
     images: Tensor,
@@ -92,26 +93,13 @@ def score(
     change: Change | None = None,
     purpose: str = "clean",
     progress: Progress | None = None,
+    search: bool = False,
 ) -> Score:
     """Ask a model about pictures [N, 3, H, W], bytes or floats from 0 to 1, and compare with the labels [N].
 
-    change: what is done to each batch first, noise or an attack. purpose: names the stream of random numbers.
+    change: what is done to each batch first, noise or an attack. purpose: names the stream of random numbers. search:
+    let cuDNN look for its fastest algorithms.
     """
-    return _score(model, images, labels, settings, change, purpose, progress)
-
-
-@torch.no_grad()
-def _score(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    settings: EvalSettings | None,
-    change: Change | None,
-    purpose: str,
-    progress: Progress | None,
-    *,
-    search: bool = False,
-) -> Score:
     settings = settings if settings is not None else EvalSettings()
     check_pictures(images, labels)
     device = next(model.parameters()).device
@@ -183,7 +171,7 @@ def attacked_score(
         return adversarial
 
     with asked(victim, settings.precision, search=True):
-        return _score(model, images, labels, settings, change, "attack", progress, search=True)
+        return score(model, images, labels, settings, change=change, purpose="attack", progress=progress, search=True)
 
 
 def sample(count: int, limit: int | None, seed: int) -> Tensor:
