@@ -70,6 +70,29 @@ def test_pgd_is_as_strong_as_can_be_on_a_linear_model() -> None:
     assert found.accuracy == pytest.approx(100 * float(best.float().mean()), abs=5)
 
 
+def test_of_several_restarts_the_worst_is_kept() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 64), nn.Tanh(), nn.Linear(64, 3)).eval()
+    with torch.no_grad():
+        model[1].weight.mul_(20)  # a landscape with many hills: where PGD ends depends on where it begins
+
+    class Hills(nn.Module):
+        random_start = False
+
+        def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            return model(x)
+
+    x, labels = torch.rand(32, 3, 2, 2), torch.arange(32) % 3
+
+    def loss(restarts: int) -> Tensor:
+        attack = PGD(0.1, 3, restarts=restarts)
+        return per_picture(model(attack(Hills(), x, labels, generator())), labels, "cross-entropy").detach()
+
+    once, often = loss(1), loss(8)
+    assert (often >= once - 1e-6).all()
+    assert (often > once + 1e-3).sum() > 8
+
+
 def test_gradients_are_averaged_over_starts() -> None:
     images, labels = template_pictures(10)
     x = as_float(images)
