@@ -18,6 +18,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
 from akorn.files import check_writable, make_folder
+from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS
 
 if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
@@ -71,17 +72,17 @@ class Options(CommonOptions):
     transfer (needs --source)."""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
-    epsilon: _Size = 8 / 255
+    epsilon: _Size = EPSILON
     """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1: 0.0314 or 8/255."""
-    eot: int = 20
+    eot: int = EOT
     """Starts that an attack averages its gradients over; for pgd-smooth noisy copies too."""
-    attack_steps: int = 50
+    attack_steps: int = STEPS
     """Steps of PGD."""
-    queries: int = 5000
+    queries: int = QUERIES
     """Queries of Square."""
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
-    noise: _Size = 64 / 255
+    noise: _Size = NOISE
     """Size of the random noise in the ℓ∞ norm: `noise` is uniform in that box, `noise_sign` at its corners."""
     corrupted: Path | None = None
     """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""

@@ -20,9 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn.errors import AkornError
-
-EPSILON = 8 / 255
-"""Of Tab. `advrobust`."""
+from akorn.robustness.protocol import EOT, EPSILON, STEPS
 
 LossName = Literal["cross-entropy", "margin"]
 
@@ -48,8 +46,8 @@ class PGD:
     """
 
     epsilon: float = EPSILON
-    steps: int = 50
-    eot: int = 20
+    steps: int = STEPS
+    eot: int = EOT
     """Starts over which a gradient is averaged; models without a random start use one."""
     step_size: float | None = None
     """α; by default 2.5 ε / steps, at most ε."""
@@ -102,7 +100,7 @@ class FGSM:
     """x + ε sign(mean over starts of ∇loss): one step, as far as it may go."""
 
     epsilon: float = EPSILON
-    eot: int = 20
+    eot: int = EOT
     loss: LossName = "cross-entropy"
     at_once: int | None = None
 

@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from akorn.engine import randomness
 from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
-from akorn.robustness.attacks import EPSILON, Attackable, check_epsilon
+from akorn.robustness.attacks import Attackable, check_epsilon
+from akorn.robustness.protocol import EOT, EPSILON, QUERIES
 
 Version = Literal["rand", "standard", "square"]
-EOT = 20  # of AutoAttack's rand version
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def autoattack(
     version: Version,
     epsilon: float = EPSILON,
     eot: int = EOT,
-    queries: int = 5000,
+    queries: int = QUERIES,
     seed: int = 0,
     batch_size: int = 250,
 ) -> AutoAttacked:

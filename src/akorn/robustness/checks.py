@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn.robustness.adaptive import adaptable, last_steps
-from akorn.robustness.attacks import EPSILON, PGD, Attackable, gradient_agreement, start_agreement
+from akorn.robustness.attacks import PGD, Attackable, gradient_agreement, start_agreement
 from akorn.robustness.autoattack import autoattack
 from akorn.robustness.evaluate import (
     EvalSettings,
@@ -45,6 +45,7 @@ from akorn.robustness.evaluate import (
     noisy_score,
     score,
 )
+from akorn.robustness.protocol import EPSILON
 
 ERRORS = 2.0
 """How many standard errors a difference may be off."""

@@ -21,6 +21,7 @@ from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
 from akorn.robustness.noise import NoiseName, random_noise
+from akorn.robustness.protocol import NOISE
 
 Precision = Literal["float32", "tf32", "bf16"]
 Progress = Callable[[int, int], None]
@@ -132,7 +133,7 @@ def noisy_score(
     labels: Tensor,
     settings: EvalSettings | None = None,
     *,
-    epsilon: float = 64 / 255,
+    epsilon: float = NOISE,
     kind: NoiseName = "uniform",
     progress: Progress | None = None,
 ) -> Score:

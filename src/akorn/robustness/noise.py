@@ -12,15 +12,14 @@ import torch
 from torch import Tensor
 
 from akorn.robustness.attacks import check_epsilon
+from akorn.robustness.protocol import NOISE
 
 NoiseName = Literal["uniform", "sign"]
-EPSILON = 64 / 255
-"""Of Fig. `robustness`."""
 
 
 def random_noise(
     images: Tensor,
-    epsilon: float = EPSILON,
+    epsilon: float = NOISE,
     generator: torch.Generator | None = None,
     kind: NoiseName = "uniform",
 ) -> Tensor:

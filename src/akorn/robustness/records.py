@@ -9,18 +9,13 @@ from typing import Any
 
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Cell, Metric, Row, Table, chosen
+from akorn.robustness.protocol import ATTACKED, CHECKED, EOT, EPSILON, QUERIES, STEPS
 from akorn.robustness.recipes import CONTINUES, RECIPES
 from akorn.trials import is_trial
 
 Fits = Callable[[Record], bool]
 
-EPSILON = 8 / 255
 PICTURES = 10_000
-ATTACKED = 1000
-CHECKED = 200
-EOT = 20
-QUERIES = 5000
-STEPS = 50
 SOURCE = "cifar10_resnet18"
 _TRAINED = 50_000  # pictures of an epoch
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from akorn.errors import AkornError
 from akorn.robustness.adaptive import check_adaptable, last_steps
-from akorn.robustness.attacks import EPSILON, FGSM, PGD
-from akorn.robustness.autoattack import EOT, Version, autoattack
+from akorn.robustness.attacks import FGSM, PGD
+from akorn.robustness.autoattack import Version, autoattack
 from akorn.robustness.checks import CheckSettings, check_defence
 from akorn.robustness.corrupted import corrupted_score
 from akorn.robustness.corruptions.constants import COMMON
@@ -31,12 +31,11 @@ from akorn.robustness.evaluate import (
     score,
 )
 from akorn.robustness.net import CifarNet
-from akorn.robustness.noise import EPSILON as NOISE
+from akorn.robustness.protocol import CHECKED, EOT, EPSILON, NOISE, QUERIES, STEPS
 
 Tell = Callable[[str, int, int], None]
 """(what, done, total)"""
 
-CHECKED = 200  # pictures of the checks
 SHOWN = 8  # pairs in the plot of adversarial pictures
 RELIABILITY, ADVERSARIAL = "reliability.png", "adversarial.png"
 PLOTS = (RELIABILITY, ADVERSARIAL, "steps.png", "epsilon.png")
@@ -54,8 +53,8 @@ class Request:
     attack_limit: int | None = None
     epsilon: float = EPSILON
     eot: int = EOT
-    steps: int = 50
-    queries: int = 5000
+    steps: int = STEPS
+    queries: int = QUERIES
     noise: float = NOISE
     corrupted: Path | None = None
     severity: int = 5
@@ -299,10 +298,9 @@ def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSetti
     from akorn.robustness.plots import plot_adversarial
 
     few = part.take(slice(SHOWN))
-    size = 64 / 255
     kept: list[Tensor] = []
     before = score(model, few.images, few.labels, settings)
-    pgd = PGD(size, request.steps, request.eot)
+    pgd = PGD(NOISE, request.steps, request.eot)
     adaptive = any(name.endswith("-adaptive") for name in request.attacks)
     with _gradients(model, "pgd-adaptive" if adaptive else "pgd"):
         after = attacked_score(model, few.images, few.labels, pgd, settings, keep=kept)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Row, Table
 from akorn.robustness.corruptions.constants import COMMON
+from akorn.robustness.protocol import NOISE
 from akorn.robustness.records import (
     PICTURES,
     attacked,
@@ -18,9 +19,6 @@ from akorn.robustness.records import (
     of_corruption,
     table,
 )
-
-NOISE = 64 / 255
-
 
 _LABELS = {
     "cifar10_akorn_conv": "AKOrN-conv, N = 2",
