@@ -128,6 +128,10 @@ def test_the_papers_protocol() -> None:
         order = ("augment", "noise", "augmix") if noisy else ("augmix", "noise", "augment")
         assert (last.model, last.train) == (theirs.model, theirs.train)
         assert last.data == replace(theirs.data, order=order)
+    for name, sigma in (("02", 0.2), ("0225", 0.225)):
+        always, last = RECIPES[f"cifar10_resnet18_always_noise{name}"](), RECIPES["cifar10_resnet18_crop_last"]()
+        assert (always.data, always.train) == (last.data, last.train)
+        assert always.model == ResNetConfig(noise=sigma)
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 
 
@@ -265,6 +269,8 @@ def test_pretraining_and_starting_from_it(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="its model has n 2, the recipe's has 4"):
         make_task(replace(after, model=replace(TINY, n=4))).build_model()
     build(ResNetConfig(width=4, blocks=(1,))).save_pretrained(tmp_path / "resnet")
+    noisy = replace(after, model=ResNetConfig(width=4, blocks=(1,), noise=0.2), init=tmp_path / "resnet")
+    assert make_task(noisy).build_model().random_start  # noise is no weight: a model without it may go before
     with pytest.raises(AkornError, match="of the kind 'resnet', not 'akorn'"):
         make_task(replace(after, init=tmp_path / "resnet")).build_model()
     with pytest.raises(AkornError, match="no such folder"):

@@ -90,8 +90,8 @@ class Options(CommonOptions):
     """Severity of the corruptions, 1 to 5."""
     checks: bool = False
     """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
-    16,000 passes forward and backward a picture, which is work for a GPU. Steps, starts and step sizes are the checks'
-    own; of the attacks' settings they take --epsilon, and --queries up to 1,000."""
+    16,000 passes forward and backward a picture, which is work for a GPU. The numbers of steps and starts are the
+    checks' own; of the attacks' settings they take --epsilon, and --queries up to 1,000."""
     batch: int = 500
     """Pictures that run at once. Another number draws other random starts, and so gives scores that differ a little."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"

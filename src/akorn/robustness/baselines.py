@@ -41,7 +41,7 @@ class ItrConvNet(CifarNet):
 
 
 class ResNetNet(CifarNet):
-    """ResNet-18; with noise of its own, a random model like AKOrN, which is the fairer thing to compare it with."""
+    """ResNet-18; where its config says so with noise of its own, which makes it a random model like AKOrN."""
 
     architecture = ResNetConfig.architecture
 

@@ -177,7 +177,7 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
     if type(there) is not type(here):
         raise AkornError(f"{recipe.init}: holds a model of the kind {there.architecture!r}, not {here.architecture!r}")
     for name, value in asdict(here).items():
-        if name not in ("head", "classes", "recompute", "gradient_steps") and getattr(there, name) != value:
+        if name not in ("head", "classes", "recompute", "gradient_steps", "noise") and getattr(there, name) != value:
             raise AkornError(f"{recipe.init}: its model has {name} {getattr(there, name)}, the recipe's has {value}")
     body = {name: tensor for name, tensor in stored.weights.items() if not name.startswith("head.")}
     now = model.state_dict()
