@@ -128,9 +128,12 @@ def test_the_papers_protocol() -> None:
         order = ("augment", "noise", "augmix") if noisy else ("augmix", "noise", "augment")
         assert (last.model, last.train) == (theirs.model, theirs.train)
         assert last.data == replace(theirs.data, order=order)
+    high, last = RECIPES["cifar10_resnet18_crop_last_high_rate"](), RECIPES["cifar10_resnet18_crop_last"]()
+    assert (high.model, high.data) == (last.model, last.data)
+    assert high.train == replace(t, schedule=ScheduleConfig(name="linear"), optimiser=rate)
     for name, sigma in (("02", 0.2), ("0225", 0.225)):
-        always, last = RECIPES[f"cifar10_resnet18_always_noise{name}"](), RECIPES["cifar10_resnet18_crop_last"]()
-        assert (always.data, always.train) == (last.data, last.train)
+        always = RECIPES[f"cifar10_resnet18_always_noise{name}"]()
+        assert (always.data, always.train) == (high.data, high.train)
         assert always.model == ResNetConfig(noise=sigma)
     assert all(recipe in RECIPES for recipe in SHIPPED.values())
 

@@ -28,6 +28,7 @@ _LABELS = {
     "cifar10_resnet18_fast": "ResNet-18, fast",
     "cifar10_resnet18_crop_last": "ResNet-18, crop last",
     "cifar10_resnet18_crop_last_falling_rate": "ResNet-18, crop last, then a falling rate",
+    "cifar10_resnet18_crop_last_high_rate": "ResNet-18, crop last, a higher rate",
     "cifar10_resnet18_noise02": "ResNet-18, σ = 0.2",
     "cifar10_resnet18_noise02_fast": "ResNet-18, σ = 0.2, fast",
     "cifar10_resnet18_noise02_augmix_last": "ResNet-18, σ = 0.2, AugMix last",
@@ -116,14 +117,15 @@ SCRATCH = table(
     "CIFAR-10 without pre-training",
     _HEADINGS,
     tuple(row for name in _LABELS for row in _scratch(name)),
-    note=_NOTE + " The paper's other figures for ResNet-18 than clean are of the pre-trained one. Six kinds of"
+    note=_NOTE + " The paper's other figures for ResNet-18 than clean are of the pre-trained one. Seven kinds of"
     " training are our own, and docs/robustness.md says more of them. **Then a falling rate**: the model of the row"
     " before it trained on, with a new head, at a learning rate that falls to 0; AKOrN-conv for 80 epochs, which is"
     " what ships, ResNet-18 for 50. **Last step**: gradients of each block's last Kuramoto step alone, at a falling"
     " rate. **Fast**: half the paper's epochs, at ten times the learning rate, which falls to 0. **Crop last** and"
     " **AugMix last**: by the paper's protocol, but with AugMix before crop, flip and jitter, or behind the noise."
-    " **In tests too**: crop last, and a model that adds the noise itself, to whatever it sees: it is a random model,"
-    " and that noise its start.",
+    " **A higher rate**: the paper's epochs, at ten times the learning rate, which falls to 0. **In tests too**: crop"
+    " last, a higher rate, and a model that adds the noise itself, to whatever it sees: it is a random model, and that"
+    " noise its start.",
 )
 
 PRETRAINED = table(
