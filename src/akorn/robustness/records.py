@@ -115,6 +115,8 @@ def of_check(check: str, figures: bool) -> Metric:
         for found in record.get("extra", {}).get("checks", ()):
             if found["name"] == check and figures:
                 return ", ".join(f"{label}: {value:.1f}" for label, value in found["accuracies"].items()) or None
+            if found["name"] == check and not found["accuracies"]:
+                return "does not apply"
             if found["name"] == check:
                 return "holds" if found["passed"] else f"**fails**: {found['reason']}"
         return None

@@ -72,13 +72,20 @@ _PRETRAINED = {
 """Recipe → the paper's figures, in the order of _HEADINGS."""
 
 _CONV = ("cifar10_akorn_conv", "cifar10_akorn_conv_falling_rate", "cifar10_akorn_conv_last_step")
-_FOUR = (*_CONV, "cifar10_resnet18_always_noise02", "cifar10_resnet18_always_noise0225")
-"""Random models that are also shown with four starts."""
+_MORE_STARTS = {
+    "cifar10_akorn_conv": (4,),
+    "cifar10_akorn_conv_falling_rate": (4, 16),
+    "cifar10_akorn_conv_last_step": (4,),
+    "cifar10_resnet18_always_noise02": (4, 16),
+    "cifar10_resnet18_always_noise0225": (4, 16),
+}
+"""Random model → how many starts its further rows have."""
+_SAID = {1: "", 4: ", four starts", 16: ", sixteen starts"}
 
 _HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
 _OURS = "Corrupted pictures are those of our own generator, not the published ones."
 _NOTE = (
-    "Accuracy and expected calibration error in percent, each answer from a single start unless a row says four, whose"
+    "Accuracy and expected calibration error in percent, each answer from a single start unless a row says more, whose"
     " probabilities are then averaged. Clean and corrupted on all"
     " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
     " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
@@ -98,7 +105,7 @@ def _row(name: str, paper: tuple[str, ...] = ("–",) * 4, *, pretrained: bool =
     whole = fits(name, pretrained, starts=starts, pictures=PICTURES)
     worst = corrupted(name, pretrained, starts)
     return Row(
-        _LABELS[name] + (", four starts" if starts == 4 else ""),
+        _LABELS[name] + _SAID[starts],
         (
             cell("clean", whole, clean),
             cell("autoattack", attacked(name, pretrained, "autoattack") if starts == 1 else _never, adversarial),
@@ -110,7 +117,7 @@ def _row(name: str, paper: tuple[str, ...] = ("–",) * 4, *, pretrained: bool =
 
 def _scratch(name: str) -> tuple[Row, ...]:
     row = _row(name, _SCRATCH[name]) if name in _SCRATCH else _row(name)
-    return (row, _row(name, starts=4)) if name in _FOUR else (row,)
+    return (row, *(_row(name, starts=count) for count in _MORE_STARTS.get(name, ())))
 
 
 SCRATCH = table(
@@ -267,10 +274,10 @@ STARTS = tuple(
         f"CIFAR-10, {_LABELS[name]}: answers in the mean over K random starts",
         ("clean", "ECE on clean", "noise of 64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
         tuple(_starts(name, count) for count in (1, 4, 8, 16)),
-        f"In percent, without pre-training; the other tables have K = 1 unless a row says four. {_OURS}",
+        f"In percent, without pre-training; the other tables have K = 1 unless a row says more. {_OURS}",
         models_are_rows=False,
     )
-    for name in _FOUR
+    for name in _MORE_STARTS
 )
 
 _CHECKS = {
@@ -295,7 +302,7 @@ CHECKS = tuple(
         " of the paired difference (`akorn.robustness.checks`).",
         models_are_rows=False,
     )
-    for name in _CONV
+    for name in (*_CONV, "cifar10_resnet18_always_noise02")
 )
 
 TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, *STARTS, *CHECKS)
