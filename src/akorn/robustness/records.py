@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Cell, Metric, Row, Table, chosen
@@ -108,17 +108,24 @@ def of_corruption(corruption: str, what: str) -> Metric:
     return look
 
 
+def verdict(check: Mapping[str, Any]) -> Literal["holds", "fails", "does not apply"]:
+    """Of a check as a record or a report has it; one without figures had nothing to ask."""
+    if not check["passed"]:
+        return "fails"
+    return "holds" if check["accuracies"] else "does not apply"
+
+
 def of_check(check: str, figures: bool) -> Metric:
     """A check's verdict in a record, or its figures, in words."""
 
     def look(record: Record) -> str | None:
         for found in record.get("extra", {}).get("checks", ()):
-            if found["name"] == check and figures:
+            if found["name"] != check:
+                continue
+            if figures:
                 return ", ".join(f"{label}: {value:.1f}" for label, value in found["accuracies"].items()) or None
-            if found["name"] == check and not found["accuracies"]:
-                return "does not apply"
-            if found["name"] == check:
-                return "holds" if found["passed"] else f"**fails**: {found['reason']}"
+            said = verdict(found)
+            return f"**fails**: {found['reason']}" if said == "fails" else said
         return None
 
     return look

@@ -71,7 +71,6 @@ _PRETRAINED = {
 }
 """Recipe → the paper's figures, in the order of _HEADINGS."""
 
-_CONV = ("cifar10_akorn_conv", "cifar10_akorn_conv_falling_rate", "cifar10_akorn_conv_last_step")
 _MORE_STARTS = {
     "cifar10_akorn_conv": (4,),
     "cifar10_akorn_conv_falling_rate": (4, 16),
@@ -79,8 +78,9 @@ _MORE_STARTS = {
     "cifar10_resnet18_always_noise02": (4, 16),
     "cifar10_resnet18_always_noise0225": (4, 16),
 }
-"""Random model → how many starts its further rows have."""
+"""Random model → the numbers of starts of its further rows, beside one."""
 _SAID = {1: "", 4: ", four starts", 16: ", sixteen starts"}
+"""Starts → what a row's label says of them."""
 
 _HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
 _OURS = "Corrupted pictures are those of our own generator, not the published ones."
@@ -89,7 +89,7 @@ _NOTE = (
     " probabilities are then averaged. Clean and corrupted on all"
     " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
     " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
-    f" too (the table of attacks has the same tests without one). {_OURS} Most were asked in TF32, as each record"
+    f" too (the table of attacks has the same tests without an attack). {_OURS} Most were asked in TF32, as each record"
     " says."
 )
 
@@ -129,10 +129,10 @@ SCRATCH = table(
     " before it trained on, with a new head, at a learning rate that falls to 0; AKOrN-conv for 80 epochs, which is"
     " what ships, ResNet-18 for 50. **Last step**: gradients of each block's last Kuramoto step alone, at a falling"
     " rate. **Fast**: half the paper's epochs, at ten times the learning rate, which falls to 0. **Crop last** and"
-    " **AugMix last**: by the paper's protocol, but with AugMix before crop, flip and jitter, or behind the noise."
-    " **A higher rate**: the paper's epochs, at ten times the learning rate, which falls to 0. **In tests too**: crop"
-    " last, a higher rate, and a model that adds the noise itself, to whatever it sees: it is a random model, and that"
-    " noise its start.",
+    " **AugMix last**: AugMix before crop, flip and jitter, or behind the noise; the rest is the paper's unless the row"
+    " says more. **A higher rate**: the paper's epochs, at ten times the learning rate, which falls to 0. **In tests"
+    " too**: crop last, a higher rate, and a model that adds the noise itself, to whatever it sees: it is a random"
+    " model, and that noise its start.",
 )
 
 PRETRAINED = table(
@@ -290,6 +290,13 @@ _CHECKS = {
     "black-box": "noise, Square and transferred pictures do no better than PGD, one start fixed",
 }
 
+_CHECKED = (
+    "cifar10_akorn_conv",
+    "cifar10_akorn_conv_falling_rate",
+    "cifar10_akorn_conv_last_step",
+    "cifar10_resnet18_always_noise02",
+)
+
 CHECKS = tuple(
     table(
         f"CIFAR-10, {_LABELS[name]}: is the defence real?",
@@ -299,10 +306,11 @@ CHECKS = tuple(
             for check, words in _CHECKS.items()
         ),
         "Of the model without pre-training, on a random 200 of the test pictures at 8/255, within two standard errors"
-        " of the paired difference (`akorn.robustness.checks`).",
+        " of the paired difference (`akorn.robustness.checks`). Transferred pictures took part where `transfer` stands"
+        " among the figures.",
         models_are_rows=False,
     )
-    for name in (*_CONV, "cifar10_resnet18_always_noise02")
+    for name in _CHECKED
 )
 
 TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, *STARTS, *CHECKS)
