@@ -214,7 +214,7 @@ def test_the_checks_have_their_verdicts_and_figures() -> None:
     assert shown == {
         ("steps", "verdict"): "holds (1)",
         ("steps", "accuracies, %"): "10: 61.0, 20: 60.0 (1)",
-        ("eot", "verdict"): "does not apply (1)",  # where a check found nothing to ask
+        ("eot", "verdict"): "holds (1)",
         ("black-box", "verdict"): "**fails**: square gets 9.0 points below (1)",
         ("black-box", "accuracies, %"): "pgd: 60.0 (1)",
     }

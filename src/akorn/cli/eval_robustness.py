@@ -7,7 +7,7 @@ numbers, `scores` what else is behind each score, `corruptions` and `checks` the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +19,6 @@ from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, pr
 from akorn.errors import AkornError
 from akorn.files import check_writable, make_folder
 from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS
-from akorn.robustness.records import verdict
 
 if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
@@ -270,14 +269,10 @@ def _keep(options: Options, found: Report, seconds: float, device: str) -> None:
         say(f"not finished; what was scored is recorded in {_record(options, found, seconds, device)}")
         return
     scored = {**found.metrics, **{name: each["accuracy"] for name, each in found.details.get("corrupted", {}).items()}}
+    checks = {f"check {each['name']}": each["passed"] for each in found.details.get("checks", ())}
     figures = [f"{name} {value:.2f}" for name, value in scored.items()]
-    verdicts = [f"check {each['name']} {_verdict(each)}" for each in found.details.get("checks", ())]
+    verdicts = [f"{name} {'holds' if passed else 'FAILS'}" for name, passed in checks.items()]
     say(f"not finished; scored so far: {', '.join([*figures, *verdicts])}")
-
-
-def _verdict(check: Mapping[str, Any]) -> str:
-    """In capitals where it fails."""
-    return verdict(check).replace("fails", "FAILS")
 
 
 def _print(found: Report, seconds: float) -> None:
@@ -293,9 +288,10 @@ def _print(found: Report, seconds: float) -> None:
     )
     console.print(f"{facts}; {seconds:.1f} s")
     for check in found.details.get("checks", ()):
+        verdict = "holds" if check["passed"] else "FAILS"
         figures = ", ".join(f"{label}: {value:.1f}" for label, value in check["accuracies"].items())
         console.print(
-            f"check {check['name']} {_verdict(check)}: {check['reason']}"
+            f"check {check['name']} {verdict}: {check['reason']}"
             + (f" ({figures}; starts {check['starts']})" if figures else "")
         )
     for name, behind in scores.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from akorn.engine.ledger import Record
 from akorn.engine.tables import Cell, Metric, Row, Table, chosen
@@ -108,24 +108,15 @@ def of_corruption(corruption: str, what: str) -> Metric:
     return look
 
 
-def verdict(check: Mapping[str, Any]) -> Literal["holds", "fails", "does not apply"]:
-    """Of a check as a record or a report has it; one without figures had nothing to ask."""
-    if not check["passed"]:
-        return "fails"
-    return "holds" if check["accuracies"] else "does not apply"
-
-
 def of_check(check: str, figures: bool) -> Metric:
     """A check's verdict in a record, or its figures, in words."""
 
     def look(record: Record) -> str | None:
         for found in record.get("extra", {}).get("checks", ()):
-            if found["name"] != check:
-                continue
-            if figures:
+            if found["name"] == check and figures:
                 return ", ".join(f"{label}: {value:.1f}" for label, value in found["accuracies"].items()) or None
-            said = verdict(found)
-            return f"**fails**: {found['reason']}" if said == "fails" else said
+            if found["name"] == check:
+                return "holds" if found["passed"] else f"**fails**: {found['reason']}"
         return None
 
     return look

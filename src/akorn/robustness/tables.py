@@ -307,7 +307,8 @@ CHECKS = tuple(
         ),
         "Of the model without pre-training, on a random 200 of the test pictures at 8/255, within two standard errors"
         " of the paired difference (`akorn.robustness.checks`). Transferred pictures took part where `transfer` stands"
-        " among the figures.",
+        " among the figures. A check without figures had nothing to ask of the model, such as a ResNet, which has no"
+        " Kuramoto steps.",
         models_are_rows=False,
     )
     for name in _CHECKED
