@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from akorn.engine.ledger import write_record
+from akorn.ledger.records import write_record
 from akorn.objects.cluster import average_linkage
 from akorn.objects.features import principal_components
 

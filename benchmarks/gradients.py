@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from akorn.engine import write_record
+from akorn.ledger import write_record
 from akorn.models import load_model, training_of
 from akorn.nn import KuramotoLayer
 from akorn.robustness.adaptive import last_steps

@@ -16,8 +16,8 @@ import torch
 
 from akorn.augment import two_views
 from akorn.bench.measure import measure
-from akorn.engine import write_record
 from akorn.engine.contrastive import nt_xent
+from akorn.ledger import write_record
 from akorn.objects.recipes import RECIPES
 from akorn.objects.task import make_task
 

@@ -33,7 +33,7 @@ from torch.profiler import ProfilerActivity, profile
 from akorn.bench import CASES, Ceilings, Setup, measure_ceilings
 from akorn.bench.measure import measure
 from akorn.bench.work import Piece, Precision, Runner
-from akorn.engine import write_record
+from akorn.ledger import write_record
 
 # Work → how `akorn bench` measures it: precision, and whether states are recomputed.
 WORKS: dict[str, tuple[Precision, bool]] = {

@@ -19,8 +19,8 @@ import torch
 
 from akorn import kernels
 from akorn import oscillators as osc
-from akorn.engine import write_record
 from akorn.kernels import cpu
+from akorn.ledger import write_record
 from akorn.nn import KuramotoLayer
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES

@@ -25,8 +25,8 @@ from solve_check import check, draw, sudoku_layer
 
 from akorn import nn as akn
 from akorn import oscillators as osc
-from akorn.engine import write_record
 from akorn.kernels import attention, output, solve, solve_run, tune, update
+from akorn.ledger import write_record
 from akorn.sudoku import noise, voting
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.model import SudokuModel

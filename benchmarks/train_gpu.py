@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from akorn.bench.measure import measure
-from akorn.engine import write_record
+from akorn.ledger import write_record
 from akorn.sudoku.model import SudokuModel
 
 if __name__ == "__main__":

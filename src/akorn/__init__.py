@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from akorn._moved import install as _install_moved
 from akorn._version import __version__
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ __all__ = [
     "sudoku",
     "theory",
 ]
+
+_install_moved()
 
 
 def __getattr__(name: str) -> Any:

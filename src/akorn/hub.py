@@ -24,7 +24,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
-from akorn.files import make_folder, replacing
+from akorn.runtime.files import make_folder, replacing
 
 LIBRARY = "akorn"
 VERSION = 1

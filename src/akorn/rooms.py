@@ -5,8 +5,8 @@
     akorn/ROOM/model.py      `build(config)`
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
     akorn/ROOM/tables.py     `TABLES` of RESULTS.md
-    akorn/cli/eval_ROOM.py   `akorn eval` for its models
-    akorn/cli/make_ROOM.py   `akorn data make` for the data sets in its `NAMES`
+    akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
+    akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
 A new task adds these and its name to `ROOMS`.
 """
@@ -24,7 +24,7 @@ from akorn.errors import AkornError
 
 if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
-    from akorn.engine.tables import Table
+    from akorn.ledger.tables import Table
 
 ROOMS = ("sudoku", "objects", "robustness")
 

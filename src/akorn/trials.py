@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from akorn.engine.config import flatten
-from akorn.engine.ledger import Record
+from akorn.ledger.records import Record
 from akorn.rooms import recipes
 
 _MISSING = object()

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from akorn.bench.cases import COUPLINGS, Size, build, default_channels, plain_loop
+from akorn.bench.command import Options, run
 from akorn.bench.measure import measure
 from akorn.cli import main
-from akorn.cli.bench import Options, run
 from akorn.errors import AkornError
 from akorn.theory import lyapunov_conditions
 

@@ -130,7 +130,7 @@ def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path) -> None:
 def test_of_many_boards_the_first_readable_one_is_animated_once(
     akorn_here: Akorn, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from akorn.cli import solve
+    from akorn.sudoku.commands import solve
 
     monkeypatch.setattr(solve, "BATCH", 2)
     (tmp_path / "boards.csv").write_text("\n".join(["bad", SOLVED, EASY, EASY, EASY]))

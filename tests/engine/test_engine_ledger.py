@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from akorn.engine import Cell, Row, Table, plot_curves, read_records, render, scalars, write_record
+from akorn.engine import plot_curves, scalars
 from akorn.engine.curves import read_curve
-from akorn.engine.tables import chosen
 from akorn.errors import AkornError
+from akorn.ledger import Cell, Row, Table, read_records, render, write_record
+from akorn.ledger.tables import chosen
 
 
 def write(folder: Path, name: str = "sudoku-akorn", seed: int = 0, **options: Any) -> Path:
@@ -58,7 +59,7 @@ def test_names_are_unique_and_plain(tmp_path: Path) -> None:
 
 
 def test_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    from akorn.engine import ledger
+    from akorn.ledger import records as ledger
 
     answers = {"ls-files": "_version.py", "status": " M nn/block.py", "rev-parse": "f00"}
     monkeypatch.setattr(ledger, "_git", lambda folder, verb, *rest: answers.get(verb))

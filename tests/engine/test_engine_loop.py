@@ -11,12 +11,13 @@ import torch
 from engine_toy import CONFIG, SAMPLES, ToyTask
 from torch import nn
 
-from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, checkpoint, read_records, scalars, train
+from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, checkpoint, scalars, train
 from akorn.engine.config import Compile
-from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.errors import AkornError
+from akorn.ledger import read_records
 from akorn.rooms import part, recipes, room_of_recipe
+from akorn.runtime.lock import only_run
 
 PLAIN = replace(CONFIG, ema=EmaConfig(), schedule=ScheduleConfig(), log_every=1, eval_every=0)
 
@@ -65,7 +66,7 @@ def test_graphs_change_nothing_without_cuda(tmp_path: Path) -> None:
 def test_without_a_compiler_a_run_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("akorn.devices.shutil.which", lambda program: None)
+    monkeypatch.setattr("akorn.runtime.devices.shutil.which", lambda program: None)
     plain = train(ToyTask(random=False), replace(PLAIN, steps=2), tmp_path / "a")
     asked = train(ToyTask(random=False), replace(PLAIN, steps=2, compile="yes"), tmp_path / "b")
     assert [record.message for record in caplog.records if "slower" in record.message] == [

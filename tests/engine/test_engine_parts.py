@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig, optimiser, randomness
+from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig, optimiser
 from akorn.engine.config import check, differences
 from akorn.engine.ema import Ema
-from akorn.engine.order import Order, derive_seed
+from akorn.engine.order import Order
 from akorn.engine.schedule import factor
 from akorn.errors import AkornError
+from akorn.runtime import randomness
+from akorn.runtime.randomness import derive_seed
 
 CPU = torch.device("cpu")
 

@@ -15,9 +15,10 @@ import torch
 from PIL import Image
 from seen import Seen
 
-from akorn.cli import eval_objects, parse
+from akorn.cli import parse
 from akorn.errors import AkornError
 from akorn.objects import metrics, plots
+from akorn.objects.commands import evaluate as eval_objects
 from akorn.objects.config import AkornConfig
 from akorn.objects.data.pictures import Pictures
 from akorn.objects.evaluate import evaluate, evaluate_counts

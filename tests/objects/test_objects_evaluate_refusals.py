@@ -121,7 +121,7 @@ def test_pictures_that_do_not_fit_the_memory(monkeypatch: pytest.MonkeyPatch) ->
     average, kmeans = Segmenter(Seen()), Segmenter(Seen(), SegmentSettings("kmeans"))
 
     def give(gib: float) -> None:
-        monkeypatch.setattr("akorn.devices.machine_memory", lambda: gib * 2**30)
+        monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: gib * 2**30)
 
     give(8.0)
     kmeans.check(4, 1024, 1024)  # 65,536 patches: about 1 GiB

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from akorn.cli.make_objects import NAMES, Options, run
 from akorn.errors import AkornError
+from akorn.objects.commands.make import NAMES, Options, run
 from akorn.objects.data import Pictures, generate, load
 
 
@@ -46,7 +46,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
 
 def test_no_torch_for_what_needs_none() -> None:
     code = (
-        "import sys; import akorn.cli.make_objects; from akorn.objects.data import load, generate;"
+        "import sys; import akorn.objects.commands.make; from akorn.objects.data import load, generate;"
         "load('shapes', 'test', limit=1); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ from akorn.errors import AkornError
 from akorn.objects.data import files, load
 from akorn.objects.data.files import FileSet
 from akorn.objects.reading import read_picture
-from akorn.pictures import open_picture, open_reduced, picture_size
+from akorn.runtime.pictures import open_picture, open_reduced, picture_size
 
 RNG = np.random.default_rng(8)
 

@@ -12,7 +12,7 @@ import pytest
 import tyro
 
 from akorn.engine.config import check as check_training
-from akorn.engine.tables import chosen, render
+from akorn.ledger.tables import chosen, render
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
 from akorn.objects.model import build

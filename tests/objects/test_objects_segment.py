@@ -10,9 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from akorn.cli import parse, segment
+from akorn.cli import parse
 from akorn.errors import AkornError
 from akorn.objects.animation import write_animation
+from akorn.objects.commands import segment
 from akorn.objects.config import AkornConfig
 from akorn.objects.model import build
 from akorn.objects.pictures import colour_labels, write_mask
@@ -119,7 +120,7 @@ def test_a_larger_size_finds_smaller_things(here: Path, capsys: pytest.CaptureFi
 
 
 def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("akorn.devices.machine_memory", lambda: 8 * 256.0**2 - 1)
+    monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 8 * 256.0**2 - 1)
     words = ["good.png", "--clusters", 2, "--size", 32, "--uptile", 2]
     with pytest.raises(
         AkornError, match=r"256 patches a picture are too many .* smaller --uptile or --size, or --method"

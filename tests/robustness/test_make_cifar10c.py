@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from akorn.cli import make_robustness
-from akorn.cli.make_robustness import Options, parse_corruptions, parse_severities, run
 from akorn.errors import AkornError
+from akorn.robustness.commands import make as make_robustness
+from akorn.robustness.commands.make import Options, parse_corruptions, parse_severities, run
 from akorn.robustness.corruptions import ALL, COMMON, EXTRA, corrupt
 from akorn.robustness.corruptions import store as module
 from akorn.robustness.corruptions.store import make_cifar10c

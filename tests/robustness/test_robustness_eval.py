@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from robustness_toy import TINY, write_cifar
 
-from akorn.cli import eval_robustness
-from akorn.engine import read_records
 from akorn.errors import AkornError
+from akorn.ledger import read_records
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
+from akorn.robustness.commands import evaluate as eval_robustness
 from akorn.robustness.config import AkornConfig
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.corruptions.store import make_cifar10c

@@ -10,9 +10,9 @@ import torch
 from robustness_toy import TINY, Templates, template_pictures
 from torch import Tensor, nn
 
-from akorn.cli.eval_robustness import Options
 from akorn.errors import AkornError
 from akorn.robustness.calibration import expected_calibration_error, reliability
+from akorn.robustness.commands.evaluate import Options
 from akorn.robustness.corrupted import corrupted_score
 from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, probabilities, sample, score
 from akorn.robustness.model import build

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from akorn.engine.ledger import read_records
-from akorn.engine.tables import Table, chosen, render, summary, value
+from akorn.ledger.records import read_records
+from akorn.ledger.tables import Table, chosen, render, summary, value
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.tables import (
     ATTACKS,
@@ -262,5 +262,6 @@ def test_records_that_are_kept_can_be_read() -> None:
 
 def test_what_help_reads_needs_no_torch() -> None:
     code = "import sys, akorn.robustness.recipes, akorn.robustness.config, akorn.robustness.tables;"
-    code += "import akorn.cli.classify, akorn.cli.eval_robustness; assert 'torch' not in sys.modules"
+    code += "import akorn.robustness.commands.classify, akorn.robustness.commands.evaluate;"
+    code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,9 +11,11 @@ import torch
 from PIL import Image
 from robustness_toy import TINY, Templates, template_pictures
 
-from akorn.cli import classify, eval_robustness, parse
+from akorn.cli import parse
 from akorn.errors import AkornError
 from akorn.robustness.classifier import Classifier, read_picture
+from akorn.robustness.commands import classify
+from akorn.robustness.commands import evaluate as eval_robustness
 from akorn.robustness.config import CLASSES, ResNetConfig, ViTConfig
 from akorn.robustness.evaluate import as_float, score
 from akorn.robustness.model import build

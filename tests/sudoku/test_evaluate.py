@@ -194,7 +194,7 @@ from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.generate import make
 from akorn.sudoku.model import build
-from akorn.engine.processes import is_main, place
+from akorn.runtime.processes import is_main, place
 torch.manual_seed(0)
 model = build(SudokuConfig(channels=16, heads=2))
 puzzles, solutions = make(5, (60, 70), seed=2)

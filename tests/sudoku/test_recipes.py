@@ -164,7 +164,7 @@ def test_impossible_recipes_are_refused() -> None:
 
 def test_runs_of_another_precision_than_they_say_are_trials() -> None:
     """Known by their commits, in whatever length a record has these."""
-    from akorn.engine.tables import chosen
+    from akorn.ledger.tables import chosen
     from akorn.sudoku.tables import PAPER, TRIED
 
     config = {"data": "test-ood", "boards": 18000, "steps": 128, "votes": 1}

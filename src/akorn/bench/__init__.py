@@ -1,20 +1,5 @@
 """Speed and memory, measured beside the plain version in one run."""
 
-from akorn.bench.cases import COUPLINGS, Size, default_channels, layers
-from akorn.bench.ceilings import Ceilings, measure_ceilings
-from akorn.bench.nets import Setup
-from akorn.bench.run import CASES, Row, as_records, bench
+import lazy_loader
 
-__all__ = [
-    "CASES",
-    "COUPLINGS",
-    "Ceilings",
-    "Row",
-    "Setup",
-    "Size",
-    "as_records",
-    "bench",
-    "default_channels",
-    "layers",
-    "measure_ceilings",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

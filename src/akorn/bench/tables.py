@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from akorn.engine.tables import Cell, Row, Table
+from akorn.ledger.tables import Cell, Row, Table
 
 _GPU = "NVIDIA H200"
 

@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 # command → (module, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "solve": ("akorn.cli.solve", "solve Sudoku puzzles, and watch them being solved"),
-    "segment": ("akorn.cli.segment", "find the objects in pictures"),
-    "classify": ("akorn.cli.classify", "say what is on pictures, and how sure that is"),
-    "simulate": ("akorn.cli.simulate", "watch oscillators synchronise, with nothing learned"),
+    "solve": ("akorn.sudoku.commands.solve", "solve Sudoku puzzles, and watch them being solved"),
+    "segment": ("akorn.objects.commands.segment", "find the objects in pictures"),
+    "classify": ("akorn.robustness.commands.classify", "say what is on pictures, and how sure that is"),
+    "simulate": ("akorn.simulate.command", "watch oscillators synchronise, with nothing learned"),
     "train": ("akorn.cli.train", "train a model by a recipe"),
     "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
     "eval": ("akorn.cli.eval", "score a model"),
@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("akorn.cli.models", "list what can be loaded or built by name"),
     "data": ("akorn.cli.data", "make data sets that need no download"),
     "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
-    "bench": ("akorn.cli.bench", "measure time and memory of Kuramoto layers on this machine"),
+    "bench": ("akorn.bench.command", "measure time and memory of Kuramoto layers on this machine"),
 }
 
 # what was expected → how Python complains of a word that is not it

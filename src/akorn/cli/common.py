@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from akorn.devices import pick_device
 from akorn.errors import AkornError
-from akorn.files import check_writable, make_folder
+from akorn.runtime.devices import pick_device
+from akorn.runtime.files import check_writable, make_folder
 
 __all__ = ["LEDGER", "CommonOptions", "check_ledger", "check_seed", "pick_device", "print_json", "say"]
 

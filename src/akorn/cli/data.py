@@ -13,7 +13,7 @@ from akorn.rooms import ROOMS
 
 def parse(words: Sequence[str]) -> Any:
     """The options that the data set has; `akorn data make NAME --help` shows them."""
-    modules = [import_module(f"akorn.cli.make_{room}") for room in ROOMS]
+    modules = [import_module(f"akorn.{room}.commands.make") for room in ROOMS]
     makers = {name: module for module in modules for name in module.NAMES}
     if any(word in ("-h", "--help") for word in words[:2]):
         print("usage: akorn data make NAME DIR [options]\n\nMake a data set; no download is needed.\n\ndata sets:")

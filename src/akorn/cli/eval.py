@@ -20,7 +20,7 @@ def parse(words: Sequence[str]) -> Any:
     if model is None and words and not words[0].startswith("-"):  # surely meant as a model, not as an option's value
         check_there(words[0])
     command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
-    return parse_options(import_module(f"akorn.cli.eval_{room}").Options, words, command)
+    return parse_options(import_module(f"akorn.{room}.commands.evaluate").Options, words, command)
 
 
 def _home(word: str) -> str | None:

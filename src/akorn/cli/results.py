@@ -7,7 +7,7 @@ from pathlib import Path
 
 from akorn.cli.common import LEDGER, CommonOptions, print_json
 from akorn.errors import AkornError
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Render, and write the page whole."""
     from akorn.bench.tables import TABLES as speed
-    from akorn.engine import read_records, render
+    from akorn.ledger import read_records, render
     from akorn.rooms import tables
 
     if not options.folder.is_dir():

@@ -16,8 +16,8 @@ from akorn.cli import parse as parse_options
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
-from akorn.files import replacing
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
+from akorn.runtime.files import replacing
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def run(options: Options) -> int:
     recipe = _configured(options)
     ledger = check_ledger(options.results)
     from akorn.engine import train
-    from akorn.engine.processes import is_main
+    from akorn.runtime.processes import is_main
 
     task = part(room_of_recipe(recipe.name), "task").make_task(recipe)
     out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from akorn.engine import scalars
 from akorn.errors import AkornError
-from akorn.files import make_folder, replacing
+from akorn.runtime.files import make_folder, replacing
 
 
 def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[float]]:

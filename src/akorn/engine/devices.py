@@ -11,9 +11,9 @@ from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 from accelerate.utils import broadcast, gather_object  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from akorn.devices import best_kind, leave_at_exit, pick_device
 from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
+from akorn.runtime.devices import best_kind, leave_at_exit, pick_device
 
 
 def start(config: TrainConfig) -> Accelerator:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import randomness
 from akorn.engine.task import Batch, Task
+from akorn.runtime import randomness
 
 _WARM_UP = 3  # compiles, chooses algorithms and sizes buffers, none of which may happen while a graph is recorded
 

@@ -20,14 +20,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, devices, ledger, randomness, scalars, schedule
+from akorn.engine import checkpoint, devices, scalars, schedule
 from akorn.engine.config import TrainConfig, check
-from akorn.engine.lock import only_run
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
+from akorn.ledger import records
+from akorn.runtime import randomness
+from akorn.runtime.lock import only_run
 
 _AHEAD = 2  # batches that are read ahead, where data has to be read
 
@@ -132,7 +134,7 @@ def train(
 
         record = None
         if results is not None and main:
-            record = ledger.write_record(
+            record = records.write_record(
                 kind="train",
                 name=task.name,
                 metrics={**metrics, "loss": loss},

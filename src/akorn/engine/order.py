@@ -1,17 +1,10 @@
 """In which order the samples come: a permutation per epoch that the seed alone decides."""
 
-import hashlib
-
 import torch
 from torch import Tensor
 
 from akorn.errors import AkornError
-
-
-def derive_seed(*parts: int | str) -> int:
-    """Return a seed of 63 bits that depends on all parts: close seeds give unrelated streams."""
-    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+from akorn.runtime.randomness import derive_seed
 
 
 class Order:

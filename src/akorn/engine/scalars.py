@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from akorn.errors import AkornError
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 
 FILE = "scalars.jsonl"
 

@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.devices import missing_for_compile
-from akorn.engine import checkpoint, devices, optimiser, randomness
+from akorn.engine import checkpoint, devices, optimiser
 from akorn.engine.config import TrainConfig, differences, flatten
 from akorn.engine.ema import Ema, tensors
 from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
-from akorn.engine.order import derive_seed
 from akorn.engine.task import Task
 from akorn.errors import AkornError
+from akorn.runtime import randomness
+from akorn.runtime.devices import missing_for_compile
+from akorn.runtime.randomness import derive_seed
 
 LONG = 1000
 """Steps from which on a run on a CPU is worth the half minute of compiling."""

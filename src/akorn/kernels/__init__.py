@@ -25,7 +25,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from akorn.devices import NO_TRITON, missing_for_kernels
+from akorn.runtime.devices import NO_TRITON, missing_for_kernels
 
 if TYPE_CHECKING:
     import torch

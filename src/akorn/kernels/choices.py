@@ -20,7 +20,7 @@ import torch
 
 from akorn._version import __version__
 from akorn.errors import AkornError
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 
 Choice = TypeVar("Choice", bound=Hashable)
 

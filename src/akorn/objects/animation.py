@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from akorn.files import replacing
 from akorn.objects.pictures import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
+from akorn.runtime.files import replacing
 
 _SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above
 _MOST = 480  # pixels: the longest side of a panel; a GIF is at most 65,535 wide, and all its pages are in memory

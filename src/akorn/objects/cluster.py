@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from akorn.devices import device_memory, machine_memory
 from akorn.errors import AkornError
 from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
 from akorn.objects.linkage_helpers import link_all
 from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
+from akorn.runtime.devices import device_memory, machine_memory
 
 Method = Literal["average", "kmeans"]
 _ROOM = 4 * 2**30  # bytes that distances may take at a time

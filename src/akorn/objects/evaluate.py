@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from akorn.engine import processes
 from akorn.errors import AkornError
 from akorn.objects import metrics
 from akorn.objects.cluster import Method
@@ -22,6 +21,7 @@ from akorn.objects.data.generated import Progress
 from akorn.objects.data.pictures import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS
 from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
+from akorn.runtime import processes
 
 Floats = NDArray[np.float64]
 _CELLS = 2**22  # patches × channels that clustering holds at a time, roughly: it decides the batch

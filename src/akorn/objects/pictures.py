@@ -12,9 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from akorn.files import replacing
 from akorn.objects.features import principal_components
 from akorn.objects.metrics import contingency
+from akorn.runtime.files import replacing
 
 Pixels = NDArray[np.uint8]  # [H, W, 3]
 Labels = NDArray[np.integer]  # [H, W]

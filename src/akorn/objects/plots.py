@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from akorn.errors import AkornError
-from akorn.files import replacing
 from akorn.objects.data.pictures import Pictures
 from akorn.objects.evaluate import Evaluation
 from akorn.objects.pictures import (
@@ -24,6 +23,7 @@ from akorn.objects.pictures import (
     write_page,
 )
 from akorn.objects.segmenter import Segmenter
+from akorn.runtime.files import replacing
 
 _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
 _WORDS = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO$_i$", "mbo_c": "MBO$_c$"}

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.pictures import flatten, open_picture
+from akorn.runtime.pictures import flatten, open_picture
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from akorn.augment.pictures import as_float
-from akorn.devices import device_memory, pick_device
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
 from akorn.objects.tree import Counts
+from akorn.runtime.devices import device_memory, pick_device
 
 # Rec. 601, as Pillow makes grey of colours.
 _GREY = (0.299, 0.587, 0.114)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from akorn.engine.ledger import Record, is_number
-from akorn.engine.tables import Cell, Row, Table, chosen
+from akorn.ledger.records import Record, is_number
+from akorn.ledger.tables import Cell, Row, Table, chosen
 from akorn.objects.recipes import RECIPES
 from akorn.objects.tables_own import CLUSTERING, LOADER, TRIED, most_pictures
 from akorn.trials import is_trial

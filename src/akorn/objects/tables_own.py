@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from akorn.engine.ledger import Record
-from akorn.engine.tables import Cell, Row, Table
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Cell, Row, Table
 
 
 def most_pictures(record: Record) -> float:

@@ -23,11 +23,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import randomness
-from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
 from akorn.robustness.attacks import Attackable, check_epsilon
 from akorn.robustness.protocol import EOT, EPSILON, QUERIES
+from akorn.runtime import randomness
+from akorn.runtime.randomness import derive_seed
 
 Version = Literal["rand", "standard", "square"]
 

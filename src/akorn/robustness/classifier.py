@@ -12,13 +12,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from akorn.devices import pick_device
-from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
-from akorn.pictures import flatten, open_picture
 from akorn.robustness.config import CLASSES, SIDE, check_classifier
 from akorn.robustness.evaluate import as_float, asked, probabilities
 from akorn.robustness.net import CifarNet
+from akorn.runtime.devices import pick_device
+from akorn.runtime.pictures import flatten, open_picture
+from akorn.runtime.randomness import derive_seed
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from akorn.engine.config import TrainConfig
 from akorn.engine.devices import numerics
-from akorn.engine.order import derive_seed
 from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
 from akorn.robustness.noise import NoiseName, random_noise
 from akorn.robustness.protocol import NOISE
+from akorn.runtime.randomness import derive_seed
 
 Precision = Literal["float32", "tf32", "bf16"]
 Progress = Callable[[int, int], None]

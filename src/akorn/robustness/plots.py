@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.files import replacing
 from akorn.robustness.calibration import Reliability
+from akorn.runtime.files import replacing
 
 _RIGHT, _WRONG = "#2a78b5", "#d1603d"
 _FEW = 0.005  # share of the predictions below which a bin says little

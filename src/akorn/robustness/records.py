@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from akorn.engine.ledger import Record
-from akorn.engine.tables import Cell, Metric, Row, Table, chosen
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.protocol import ATTACKED, CHECKED, EOT, EPSILON, QUERIES, STEPS
 from akorn.robustness.recipes import CONTINUES, RECIPES
 from akorn.trials import is_trial

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from akorn.engine.ledger import Record
-from akorn.engine.tables import Row, Table
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Row, Table
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
 from akorn.robustness.records import (

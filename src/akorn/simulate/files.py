@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.files import check_writable, replacing
+from akorn.runtime.files import check_writable, replacing
 from akorn.simulate.figure import figure_of
 from akorn.simulate.pictures import Pixels, draw
 from akorn.simulate.result import Simulation, Sweep

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from akorn.devices import pick_device
 from akorn.errors import AkornError
+from akorn.runtime.devices import pick_device
 from akorn.simulate.classic import run_classic
 from akorn.simulate.lattice import run_lattice
 from akorn.simulate.result import Progress, Simulation, Sweep

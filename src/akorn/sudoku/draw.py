@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 from akorn.sudoku.board import as_board, conflict_squares, is_valid_solution
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from akorn.devices import missing_for_compile
-from akorn.engine import processes
+from akorn.runtime import processes
+from akorn.runtime.devices import missing_for_compile
 from akorn.sudoku import voting
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 from akorn.sudoku.evaluate import within_auroc
 
 _RIGHT, _WRONG = "#2a78b5", "#d1603d"

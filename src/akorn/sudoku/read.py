@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
-from akorn.files import replacing
+from akorn.runtime.files import replacing
 from akorn.sudoku.board import (
     Board,
     changed_givens,

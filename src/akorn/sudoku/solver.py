@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from akorn.devices import pick_device
 from akorn.errors import AkornError
+from akorn.runtime.devices import pick_device
 from akorn.sudoku import voting
 from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_board, is_valid_solution, parse_board
 from akorn.sudoku.net import SudokuNet

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.engine import processes
+from akorn.runtime import processes
 from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
 from akorn.sudoku.net import SudokuNet

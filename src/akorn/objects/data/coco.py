@@ -18,7 +18,7 @@ from akorn.objects.data.fitting import Fit
 from akorn.objects.data.pictures import IGNORE, Mask
 from akorn.objects.data.regions import region
 from akorn.objects.data.sets import Split
-from akorn.pictures import MOST_PIXELS
+from akorn.runtime.pictures import MOST_PIXELS
 
 _MOST_CLASSES = int(np.iinfo(np.int16).max)  # masks are int16
 

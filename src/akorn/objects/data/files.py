@@ -14,11 +14,11 @@ import numpy as np
 from PIL import Image as PIL
 from PIL import UnidentifiedImageError
 
-from akorn import pictures
 from akorn.errors import AkornError
 from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box, told
 from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, PictureSet, as_labels, stack
 from akorn.objects.data.sets import SETS
+from akorn.runtime import pictures
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 _THREADS = min(os.cpu_count() or 1, 16)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from akorn.devices import machine_memory
 from akorn.errors import AkornError
 from akorn.objects.data import dsprites, shapes, tetrominoes
 from akorn.objects.data.pictures import Image, Mask, Pictures
 from akorn.objects.data.sets import GENERATED, SETS, SPLITS, Split, check_split
+from akorn.runtime.devices import machine_memory
 
 Progress = Callable[[int, int], None]
 

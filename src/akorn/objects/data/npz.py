@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.files import replacing
 from akorn.objects.data.pictures import Image, Mask, Pictures, as_labels, count_clusters
 from akorn.objects.data.sets import SETS
+from akorn.runtime.files import replacing
 
 _STRETCH = 2**24  # bytes read at a time, about
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types

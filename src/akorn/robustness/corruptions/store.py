@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from akorn._version import __version__
 from akorn.errors import AkornError
-from akorn.files import make_folder
 from akorn.robustness.corruptions import corrupt
 from akorn.robustness.corruptions.constants import README, check_name, check_severity
+from akorn.runtime.files import make_folder
 
 NOTES = (
     "Made by akorn from the definitions and constants of CIFAR-10-C (Hendrycks & Dietterich, 2019), with random "

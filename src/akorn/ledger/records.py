@@ -16,7 +16,7 @@ from typing import Any
 
 from akorn._version import __version__
 from akorn.errors import AkornError
-from akorn.files import make_folder, replacing
+from akorn.runtime.files import make_folder, replacing
 
 FORMAT = "akorn-record"
 VERSION = 1

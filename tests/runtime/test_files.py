@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from akorn.errors import AkornError
-from akorn.files import check_writable, make_folder, replacing
+from akorn.runtime.files import check_writable, make_folder, replacing
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -134,5 +134,5 @@ def test_folders_are_made(tmp_path: Path) -> None:
 
 
 def test_files_and_devices_need_no_torch() -> None:
-    code = "import sys, akorn.files, akorn.devices; assert 'torch' not in sys.modules"
+    code = "import sys, akorn.runtime.files, akorn.runtime.devices; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

@@ -11,7 +11,7 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, say
 from akorn.errors import AkornError
-from akorn.files import check_writable, make_folder
+from akorn.runtime.files import check_writable, make_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,8 +174,8 @@ def _deliver(
 def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.int64]) -> None:
     import numpy as np
 
-    from akorn.files import replacing
     from akorn.objects import pictures
+    from akorn.runtime.files import replacing
 
     if kind == "png":
         pictures.write_mask(path, labels)

@@ -12,7 +12,7 @@ from tyro.conf import arg
 
 from akorn.cli.common import CommonOptions, pick_device, print_json, say
 from akorn.errors import AkornError
-from akorn.files import check_writable
+from akorn.runtime.files import check_writable
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +179,7 @@ def _check(options: Options) -> None:
 
 def _record(options: Options, rows: list[Row], ceilings: Ceilings, device: str, seconds: float) -> Path:
     from akorn.bench import as_records
-    from akorn.engine.ledger import write_record
+    from akorn.ledger.records import write_record
 
     assert options.record is not None
     config = {key: value for key, value in asdict(options).items() if key not in ("record", "json", "device")}

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.pictures import flatten, open_picture
+from akorn.runtime.pictures import flatten, open_picture
 
 
 def test_a_picture_is_turned_as_its_camera_was_held(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_large_pictures_are_refused_in_one_line(tmp_path: Path) -> None:
     Image.new("L", (10, 20)).save(tmp_path / "huge.png")
     code = """
 from PIL import Image
-from akorn import pictures
+from akorn.runtime import pictures
 Image.MAX_IMAGE_PIXELS = pictures.MOST_PIXELS = 60
 assert pictures.picture_size("large.png") == (8, 10)
 for name in ("large.png", "huge.png"):

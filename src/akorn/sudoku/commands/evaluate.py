@@ -11,7 +11,7 @@ import tyro
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.errors import AkornError
-from akorn.files import make_folder
+from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
     from akorn.sudoku.evaluate import Evaluation
@@ -67,9 +67,9 @@ def run(options: Options) -> int:
     options = replace(options, results=check_ledger(options.results))
     import numpy as np
 
-    from akorn.devices import pick_device
-    from akorn.engine.processes import is_main
     from akorn.models import load_model, training_of
+    from akorn.runtime.devices import pick_device
+    from akorn.runtime.processes import is_main
     from akorn.sudoku.data import SudokuData, load
     from akorn.sudoku.evaluate import evaluate
     from akorn.sudoku.net import SudokuNet
@@ -116,7 +116,7 @@ def run(options: Options) -> int:
 
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.engine.ledger import write_record
+    from akorn.ledger.records import write_record
     from akorn.models import training_of
 
     assert options.results is not None

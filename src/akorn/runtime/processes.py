@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from akorn.devices import leave_at_exit
+from akorn.runtime.devices import leave_at_exit
 
 
 def place(device: torch.device) -> tuple[int, int]:

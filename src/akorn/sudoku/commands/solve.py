@@ -13,7 +13,7 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.files import check_writable
+from akorn.runtime.files import check_writable
 
 if TYPE_CHECKING:
     from akorn.sudoku.read import BoardLine
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
             raise AkornError(f"--gif {options.gif}: the file's name must end in .gif")
     lines = _lines(options)
     first = next(lines)  # a missing or empty file is told before the model is loaded
-    from akorn.engine.processes import is_main
+    from akorn.runtime.processes import is_main
     from akorn.sudoku.solver import Solver
 
     solver = Solver.from_pretrained(options.model, options.device)
@@ -115,7 +115,7 @@ def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[Board
 
 def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
     """Solve the readable boards of a batch together, and answer all of them in their order."""
-    from akorn.engine.processes import is_main
+    from akorn.runtime.processes import is_main
 
     puzzles = [line.puzzle for line in batch if line.puzzle is not None]
     alone = len(batch) == 1 and not tally.seen  # a batch of one at the end of many is not

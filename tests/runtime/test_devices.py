@@ -7,9 +7,9 @@ import sysconfig
 import pytest
 import torch
 
-from akorn import devices
-from akorn.devices import pick_device
 from akorn.errors import AkornError
+from akorn.runtime import devices
+from akorn.runtime.devices import pick_device
 
 
 @pytest.fixture

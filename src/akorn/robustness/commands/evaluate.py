@@ -17,8 +17,8 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.files import check_writable, make_folder
 from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS
+from akorn.runtime.files import check_writable, make_folder
 
 if TYPE_CHECKING:
     from akorn.robustness.net import CifarNet
@@ -109,12 +109,12 @@ def run(options: Options) -> int:
     if options.plots is not None:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
-    from akorn.devices import pick_device
-    from akorn.engine.processes import is_main
     from akorn.models import training_of
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
     from akorn.robustness.report import PLOTS, Request, evaluate, shown_passes
+    from akorn.runtime.devices import pick_device
+    from akorn.runtime.processes import is_main
 
     if not is_main():  # the work is not shared: one process does it all
         return 0
@@ -244,7 +244,7 @@ def _as_json(found: Report, seconds: float) -> dict[str, Any]:
 
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.engine.ledger import write_record
+    from akorn.ledger.records import write_record
     from akorn.models import training_of
     from akorn.robustness.recipes import CONTINUES
 

@@ -10,7 +10,7 @@ import tyro
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.files import make_folder
+from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
     from akorn.objects.data.pictures import Pictures, PictureSet
@@ -69,11 +69,11 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Evaluate, and print the scores."""
     _check(options)
-    from akorn.devices import pick_device
-    from akorn.engine.processes import is_main
     from akorn.models import training_of
     from akorn.objects.evaluate import evaluate_counts
     from akorn.objects.segmenter import Segmenter, SegmentSettings
+    from akorn.runtime.devices import pick_device
+    from akorn.runtime.processes import is_main
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
@@ -175,10 +175,10 @@ def _source(options: Options) -> str:
 
 def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
-    from akorn.engine.processes import is_main
     from akorn.objects.data.files import looked_at
     from akorn.objects.data.layouts import load, load_generated
     from akorn.objects.evaluate import progress_bar
+    from akorn.runtime.processes import is_main
 
     read = load_generated if options.data is None else load
     try:
@@ -222,7 +222,7 @@ def _origin(options: Options, source: str) -> dict[str, str | None]:
 
 def _record(options: Options, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.engine.ledger import write_record
+    from akorn.ledger.records import write_record
     from akorn.models import training_of
 
     assert options.results is not None

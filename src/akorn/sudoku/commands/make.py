@@ -11,7 +11,7 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, print_json
 from akorn.errors import AkornError
-from akorn.files import make_folder
+from akorn.runtime.files import make_folder
 
 NAMES = ("sudoku",)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from akorn.engine.config import flatten
-from akorn.engine.ledger import Record, is_number
+from akorn.ledger.records import Record, is_number
 
 Match = Mapping[str, object] | Callable[[Record], bool]
 """Which records: dotted names with the values they must have ("name", "config.steps", …), or a predicate."""

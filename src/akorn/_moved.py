@@ -1,0 +1,78 @@
+"""What moved: old names of modules, and names in packages, still import with a DeprecationWarning until version 0.3."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MOVED = {
+    "akorn.devices": "akorn.runtime.devices",
+    "akorn.files": "akorn.runtime.files",
+    "akorn.pictures": "akorn.runtime.pictures",
+    "akorn.engine.ledger": "akorn.ledger.records",
+    "akorn.engine.lock": "akorn.runtime.lock",
+    "akorn.engine.tables": "akorn.ledger.tables",
+    "akorn.engine.processes": "akorn.runtime.processes",
+    "akorn.engine.randomness": "akorn.runtime.randomness",
+    "akorn.cli.bench": "akorn.bench.command",
+    "akorn.cli.classify": "akorn.robustness.commands.classify",
+    "akorn.cli.eval_objects": "akorn.objects.commands.evaluate",
+    "akorn.cli.eval_robustness": "akorn.robustness.commands.evaluate",
+    "akorn.cli.eval_sudoku": "akorn.sudoku.commands.evaluate",
+    "akorn.cli.make_objects": "akorn.objects.commands.make",
+    "akorn.cli.make_robustness": "akorn.robustness.commands.make",
+    "akorn.cli.make_sudoku": "akorn.sudoku.commands.make",
+    "akorn.cli.segment": "akorn.objects.commands.segment",
+    "akorn.cli.simulate": "akorn.simulate.command",
+    "akorn.cli.solve": "akorn.sudoku.commands.solve",
+}
+"""Old name of a module → its new one."""
+
+_LEDGER = ("Cell", "Record", "Row", "Table", "read_records", "render", "write_record")
+NAMES = {"akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger")}
+"""Package → its names that live in another package now."""
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Finds a module under its old name and gives the very module that lives under the new one."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new = MOVED[spec.name]
+        warnings.warn(f"{spec.name} is now {new}", DeprecationWarning, stacklevel=2)
+        module = import_module(new)
+        self._kept = module.__spec__, module.__loader__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has written the old name's spec into the module: put back what it had.
+        module.__spec__, module.__loader__ = self._kept
+
+
+def install() -> None:
+    """Let the old names be found."""
+    if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
+        sys.meta_path.append(_Moved())
+
+
+def with_old_names(package: str, find: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A package's `__getattr__` that also knows the names which have left it."""
+
+    def __getattr__(name: str) -> Any:
+        new = NAMES[package].get(name)
+        if new is None:
+            return find(name)
+        warnings.warn(f"{package}.{name} is now {new}.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(new), name)
+
+    return __getattr__

@@ -1,0 +1,16 @@
+from .colour import colour_jitter as colour_jitter
+from .colour import greyscale as greyscale
+from .colour import hsv_to_rgb as hsv_to_rgb
+from .colour import rgb_to_hsv as rgb_to_hsv
+from .colour import shift_hue as shift_hue
+from .colour import to_grey as to_grey
+from .config import AugmentConfig as AugmentConfig
+from .crop import random_boxes as random_boxes
+from .crop import random_flip as random_flip
+from .crop import random_resized_crop as random_resized_crop
+from .crop import random_shift as random_shift
+from .crop import resample as resample
+from .noise import gaussian_noise as gaussian_noise
+from .pictures import as_float as as_float
+from .views import augment as augment
+from .views import two_views as two_views

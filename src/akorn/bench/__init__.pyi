@@ -1,0 +1,11 @@
+from .cases import COUPLINGS as COUPLINGS
+from .cases import Size as Size
+from .cases import default_channels as default_channels
+from .cases import layers as layers
+from .ceilings import Ceilings as Ceilings
+from .ceilings import measure_ceilings as measure_ceilings
+from .nets import Setup as Setup
+from .run import CASES as CASES
+from .run import Row as Row
+from .run import as_records as as_records
+from .run import bench as bench

@@ -1,0 +1,11 @@
+from .checkpoint import load_weights as load_weights
+from .config import EmaConfig as EmaConfig
+from .config import OptimiserConfig as OptimiserConfig
+from .config import ScheduleConfig as ScheduleConfig
+from .config import TrainConfig as TrainConfig
+from .curves import plot_curves as plot_curves
+from .loop import TrainResult as TrainResult
+from .loop import train as train
+from .task import Batch as Batch
+from .task import Data as Data
+from .task import Task as Task

@@ -1,0 +1,16 @@
+from .device import DeviceData as DeviceData
+from .device import StreamedData as StreamedData
+from .device import to_device as to_device
+from .files import open_picture as open_picture
+from .fitting import Fit as Fit
+from .fitting import resized as resized
+from .generated import generate as generate
+from .layouts import load as load
+from .npz import read_npz as read_npz
+from .npz import write_npz as write_npz
+from .pictures import Picture as Picture
+from .pictures import Pictures as Pictures
+from .pictures import PictureSet as PictureSet
+from .sets import SETS as SETS
+from .sets import DataSet as DataSet
+from .sets import Split as Split

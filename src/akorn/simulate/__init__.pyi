@@ -1,0 +1,15 @@
+from .classic import classic_layer as classic_layer
+from .classic import critical_coupling as critical_coupling
+from .classic import measured_onset as measured_onset
+from .classic import natural_frequencies as natural_frequencies
+from .classic import theoretical_synchrony as theoretical_synchrony
+from .lattice import fish_silhouette as fish_silhouette
+from .networks import GraphCoupling as GraphCoupling
+from .networks import MeanFieldCoupling as MeanFieldCoupling
+from .result import EnergyChange as EnergyChange
+from .result import Simulation as Simulation
+from .result import Sweep as Sweep
+from .run import simulate as simulate
+from .settings import PRESETS as PRESETS
+from .settings import Classic as Classic
+from .settings import Lattice as Lattice

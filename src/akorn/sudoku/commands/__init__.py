@@ -1,0 +1,1 @@
+"""The commands of this room: solve, eval, data make."""
