@@ -18,7 +18,10 @@ def as_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(settings: Mapping[str, Any], classes: Mapping[str, type[Config]]) -> Config:
-    """What `as_json` wrote, its values unchecked; AkornError names an architecture or field that is unknown."""
+    """What `as_json` wrote, its values unchecked; AkornError names an architecture or field that is unknown.
+
+    A setting that a class has got later stands in its `absent`, with the value that older models had.
+    """
     architecture = settings.get("architecture")
     kind = classes.get(architecture) if isinstance(architecture, str) else None
     if kind is None:
@@ -28,6 +31,7 @@ def from_json(settings: Mapping[str, Any], classes: Mapping[str, type[Config]]) 
         for name, value in settings.items()
         if name != "architecture"
     }
+    values = {**getattr(kind, "absent", {}), **values}
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if foreign := sorted(set(values) - known):
         raise AkornError(f"unknown setting {foreign[0]!r}, expected some of {', '.join(sorted(known))}")

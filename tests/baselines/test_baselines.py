@@ -59,9 +59,18 @@ def test_itrsa_iterates_attention_but_not_the_mlp() -> None:
         block.attention.maps.output.weight.zero_()
     x = torch.randn(2, 9, 16)
     placed = model.prepare(x)
-    expected = placed + block.mlp(block.mlp_norm(placed))
+    expected = model.norm(placed + block.mlp(block.mlp_norm(placed)))
     torch.testing.assert_close(model(x, 1), expected)
     torch.testing.assert_close(model(x, 5), expected)
+
+
+def test_itrsa_ends_in_a_norm_over_the_channels() -> None:
+    torch.manual_seed(0)
+    y = ItrSA(16, 2, grid=GRID)(torch.randn(2, 9, 16), 2)
+    torch.testing.assert_close(y.mean(-1), torch.zeros(2, 9), atol=1e-5, rtol=0)
+    torch.testing.assert_close(y.std(-1, correction=0), torch.ones(2, 9), atol=1e-3, rtol=0)
+    without = ItrSA(16, 2, grid=GRID, norm=False)
+    assert not any(name.startswith("norm") for name in without.state_dict())
 
 
 @pytest.mark.parametrize("position", ["absolute", "gta", "rotary"])

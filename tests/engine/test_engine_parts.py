@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig, optimiser
+from akorn.engine.average import Average, decay_at
 from akorn.engine.config import check, differences
-from akorn.engine.ema import Ema
 from akorn.engine.order import Order
 from akorn.engine.schedule import factor
 from akorn.errors import AkornError
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 def test_ema_first_copy_then_every_second_step() -> None:
     model = nn.Linear(1, 1, bias=False)
     model.register_buffer("count", torch.tensor(0))
-    ema = Ema(model, EmaConfig(decay=0.75, every=2, after=3))
+    ema = Average(model, EmaConfig(decay=0.75, every=2, after=3, warmup=False))
     seen = []
     for step in range(1, 9):
         with torch.no_grad():
@@ -37,6 +37,24 @@ def test_ema_first_copy_then_every_second_step() -> None:
     assert [w for _, w, _ in seen[2:]] == [3.0, 3.25, 3.25, 3.9375, 3.9375, 4.953125]
     assert [c for _, _, c in seen[2:]] == [3, 4, 4, 6, 6, 8]
     assert not ema.model.weight.requires_grad
+
+
+def test_the_average_of_a_short_run_forgets_its_first_copy() -> None:
+    config = EmaConfig(decay=0.998, every=10, after=200)
+    decays = [decay_at(config, step) for step in (200, 210, 1200, 11_500, 20_000)]
+    expected = [0.0, 1 - 11 ** (-2 / 3), 1 - 1001 ** (-2 / 3), 0.998, 0.998]
+    assert decays == pytest.approx(expected)  # 0.998 is reached only after some 11,000 steps
+    model = nn.Linear(1, 1, bias=False)
+    ages = {}
+    for warmup in (True, False):
+        average = Average(model, EmaConfig(decay=0.998, every=10, after=200, warmup=warmup))
+        for step in range(1, 2341):  # ten epochs of Tetrominoes
+            with torch.no_grad():
+                model.weight.fill_(0.0 if step <= 200 else 1.0)
+            average.update(model, step)
+        ages[warmup] = 1 - average.model.weight.item()
+    assert ages[True] < 0.05
+    assert ages[False] > 0.6  # of the first copy is left where the decay is constant
 
 
 def test_schedules() -> None:

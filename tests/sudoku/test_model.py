@@ -234,6 +234,9 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     tiny(CONFIGS["itrsa"]).save_pretrained(tmp_path)
     assert isinstance(SudokuNet.from_pretrained(tmp_path), ItrSASudoku)
+    settings = to_settings(CONFIGS["itrsa"])
+    assert settings.pop("final_norm") is True
+    assert from_settings(settings).final_norm is False  # a folder from before there was a last norm
     with pytest.raises(AkornError, match="holds a ItrSASudoku, expected a SudokuModel"):
         SudokuModel.from_pretrained(tmp_path)
 

@@ -42,6 +42,7 @@ class ItrSA(nn.Module):
         blocks: number of blocks L, each with weights of its own.
         position: "absolute" (learned from sines and cosines, added to the input), "gta" or "rotary" (both in the
             attention of every block), or "none".
+        norm: end with a LayerNorm over the channels, as the published baselines do.
 
     """
 
@@ -53,6 +54,7 @@ class ItrSA(nn.Module):
         grid: Grid | None = None,
         blocks: int = 1,
         position: PositionName = "absolute",
+        norm: bool = True,
     ) -> None:
         super().__init__()
         if blocks < 1:
@@ -64,13 +66,14 @@ class ItrSA(nn.Module):
             ItrSABlock(channels, heads, position=_attention_position(position, grid, channels // heads))
             for _ in range(blocks)
         )
+        self.norm = LayerNorm(channels) if norm else nn.Identity()
 
     def forward(self, x: Tensor, steps: int) -> Tensor:
         """[B, tokens, C] → the same shape, with `steps` steps of attention in each block."""
         x = self.prepare(x)
         for block in self.blocks:
             x = block(x, steps)
-        return x
+        return self.norm(x)
 
     def prepare(self, x: Tensor) -> Tensor:
         """What the first block sees: the tokens, with their absolute positions where the model has these."""
@@ -91,8 +94,9 @@ class Transformer(ItrSA):
         grid: Grid | None = None,
         blocks: int = 8,
         position: PositionName = "absolute",
+        norm: bool = True,
     ) -> None:
-        super().__init__(channels, heads, grid=grid, blocks=blocks, position=position)
+        super().__init__(channels, heads, grid=grid, blocks=blocks, position=position, norm=norm)
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
         """[B, tokens, C] → the same shape; more than one step makes it an ItrSA."""

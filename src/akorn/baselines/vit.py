@@ -35,7 +35,7 @@ class ViT(nn.Module):
         image_channels: 1 for grey pictures, 3 for colours.
         blocks: number of blocks L.
         position: as for `ItrSA`.
-        norm: end with a LayerNorm, as in the original; the paper's ViT, an ItrSA of one step, has none.
+        norm: end with a LayerNorm over the channels.
 
     """
 
@@ -56,7 +56,7 @@ class ViT(nn.Module):
             raise ValueError(f"pictures of {image_size} pixels cannot be cut into patches of {patch}")
         side = image_size // patch
         self.patches = PatchEmbedding(image_channels, channels, patch)
-        self.body = Transformer(channels, heads, grid=(side, side), blocks=blocks, position=position)
+        self.body = Transformer(channels, heads, grid=(side, side), blocks=blocks, position=position, norm=False)
         self.norm = LayerNorm(channels) if norm else nn.Identity()
 
     def forward(self, images: Tensor) -> Tensor:

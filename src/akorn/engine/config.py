@@ -50,6 +50,8 @@ class EmaConfig:
     """Steps between updates."""
     after: int = 100
     """The step after which the first copy is taken; until then the average is the model itself."""
+    warmup: bool = True
+    """Let the decay grow: at step s after the first copy it is min(decay, 1 − (1 + s)^(−2/3))."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from akorn.engine import checkpoint, devices, optimiser
+from akorn.engine.average import Average, tensors
 from akorn.engine.config import TrainConfig, differences, flatten
-from akorn.engine.ema import Ema, tensors
 from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
 from akorn.engine.task import Task
@@ -40,7 +40,7 @@ class TrainState:
         randomness.seed_everything(config.seed, "model")  # the same in every process
         self.model: nn.Module = task.build_model().to(self.device).train()
         devices.copy_from_main(tensors(self.model), accelerator)
-        self.ema = Ema(self.model, config.ema) if config.ema.decay else None
+        self.ema = Average(self.model, config.ema) if config.ema.decay else None
         self.parameters = optimiser.trainable(self.model)
         saved = self.model.state_dict()
         self.buffers = [b for name, b in self.model.named_buffers() if name in saved]

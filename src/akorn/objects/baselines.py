@@ -55,7 +55,7 @@ class _Attentive(_Baseline):
     body: ItrSA
 
     def _run(self, c: Tensor, steps: int, generator: torch.Generator | None, states: States | None) -> Tensor:
-        return self._iterate(self.body.prepare(as_tokens(c)), steps, states)
+        return self.body.norm(self._iterate(self.body.prepare(as_tokens(c)), steps, states))
 
 
 class ItrSAObjects(_Attentive):
@@ -66,7 +66,14 @@ class ItrSAObjects(_Attentive):
     def __init__(self, config: ItrSAConfig | None = None) -> None:
         config = config if config is not None else ItrSAConfig()
         super().__init__(config)
-        self.body = ItrSA(config.channels, config.heads, grid=self.grid, blocks=config.blocks, position=config.position)
+        self.body = ItrSA(
+            config.channels,
+            config.heads,
+            grid=self.grid,
+            blocks=config.blocks,
+            position=config.position,
+            norm=config.final_norm,
+        )
 
 
 class ViTObjects(_Attentive):
@@ -78,7 +85,12 @@ class ViTObjects(_Attentive):
         config = config if config is not None else ViTConfig()
         super().__init__(config)
         self.body = Transformer(
-            config.channels, config.heads, grid=self.grid, blocks=config.blocks, position=config.position
+            config.channels,
+            config.heads,
+            grid=self.grid,
+            blocks=config.blocks,
+            position=config.position,
+            norm=config.final_norm,
         )
 
 

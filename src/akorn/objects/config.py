@@ -77,6 +77,10 @@ class ItrSAConfig(_Pictures):
     steps: int = 8
     heads: int = 8
     position: Position = "absolute"
+    final_norm: bool = True
+    """End in a LayerNorm over the channels, as the published baselines do."""
+    absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
+    """What models had whose folders do not tell."""
     recompute: bool = False
     """In training, recompute each step in the backward pass: less memory, more time."""
 
@@ -103,6 +107,10 @@ class ViTConfig(_Pictures):
     blocks: int = 8
     heads: int = 8
     position: Position = "absolute"
+    final_norm: bool = True
+    """End in a LayerNorm over the channels, as the published baselines do."""
+    absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
+    """What models had whose folders do not tell."""
     recompute: bool = False
     """In training, recompute each block's attention in the backward pass: less memory, more time."""
 

@@ -78,7 +78,9 @@ class ViTNet(CifarNet):
         config = config if config is not None else ViTConfig()
         check(config)
         super().__init__(config, config.channels)
-        self.body = ViT(config.size, config.patch, config.channels, config.heads, blocks=config.blocks, norm=False)
+        self.body = ViT(
+            config.size, config.patch, config.channels, config.heads, blocks=config.blocks, norm=config.final_norm
+        )
 
     def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → [B, C, H/patch, W/patch]; there is nothing to draw."""

@@ -113,6 +113,10 @@ class ViTConfig:
     size: int = 32
     head: Head = "classes"
     classes: int = 10
+    final_norm: bool = True
+    """End in a LayerNorm over the channels, as the published baselines do."""
+    absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
+    """What models had whose folders do not tell."""
 
 
 ModelConfig = AkornConfig | ItrConvConfig | ResNetConfig | ViTConfig

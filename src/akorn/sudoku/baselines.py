@@ -70,7 +70,15 @@ class ItrSASudoku(_Baseline):
     def __init__(self, config: ItrSAConfig | None = None) -> None:
         config = config if config is not None else ItrSAConfig()
         super().__init__(config)
-        self.body = ItrSA(config.channels, config.heads, grid=GRID, blocks=config.blocks, position=config.position)
+        self.final_norm = config.final_norm
+        self.body = ItrSA(
+            config.channels,
+            config.heads,
+            grid=GRID,
+            blocks=config.blocks,
+            position=config.position,
+            norm=config.final_norm,
+        )
 
     def prepare(self, x: Tensor, steps: int) -> Tensor:
         """Positions and all blocks but the last."""
@@ -84,8 +92,12 @@ class ItrSASudoku(_Baseline):
         return self._last.iterate(x)
 
     def finish(self, x: Tensor) -> Tensor:
-        """The MLP."""
-        return self._last.finish(x)
+        """The MLP, and the last norm."""
+        return self.body.norm(self._last.finish(x))
+
+    def answer(self, c: Tensor) -> Tensor:
+        """[B, 81, C] → logits [B, 81, 9], float32: a linear map of what the last norm gives."""
+        return self.head(c).float() if self.final_norm else super().answer(c)
 
     def compile_step(self, **options: object) -> None:
         """Compile one step of each block."""

@@ -47,6 +47,10 @@ class ItrSAConfig:
     blocks: int = 1
     steps: int = 16
     position: Literal["absolute", "gta", "rotary"] = "absolute"
+    final_norm: bool = True
+    """End in a LayerNorm over the channels, as the published baselines do."""
+    absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
+    """What models had whose folders do not tell."""
 
 
 @dataclass(frozen=True)
