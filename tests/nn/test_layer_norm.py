@@ -74,5 +74,5 @@ def test_tokens_of_pictures_are_brought_in_order_once(position: str) -> None:
             part.register_forward_pre_hook(lambda _, inputs: orders.append(inputs[0].is_contiguous()))
     tokens = torch.randn(2, 16, 9).transpose(1, 2)
     found = model(tokens, 2)
-    assert orders == [True] * 6
+    assert orders == [True] * 7
     assert torch.equal(found, model(tokens.contiguous(), 2))
