@@ -176,12 +176,14 @@ def test_operators_are_registered_properly(device):
 
     qkv, matrices, out_grad, _ = problem(1, 6, 1, 8, 4, torch.float32, device)
     bias = draw(8, 24, device=device).requires_grad_()
-    torch.library.opcheck(_attend, (qkv, *matrices, None, 1, False))
-    torch.library.opcheck(_attend, (qkv, None, None, None, None, None, 1, False))
-    torch.library.opcheck(_attend, (qkv, *matrices, bias, 1, True))
+    torch.library.opcheck(_attend.custom, (qkv, *matrices, None, 1, False))
+    torch.library.opcheck(_attend.custom, (qkv, None, None, None, None, None, 1, False))
+    torch.library.opcheck(_attend.custom, (qkv, *matrices, bias, 1, True))
     out, lse, packed, _, unturned = (a.detach() for a in _attend(qkv, *matrices, bias, 1, True))
-    torch.library.opcheck(attend_backward, (out_grad, qkv.detach(), out, lse, packed, 1, True))
-    torch.library.opcheck(attend_backward, (out_grad, qkv.detach(), out, lse, packed, 1, True, True, None, unturned))
+    torch.library.opcheck(attend_backward.custom, (out_grad, qkv.detach(), out, lse, packed, 1, True))
+    torch.library.opcheck(
+        attend_backward.custom, (out_grad, qkv.detach(), out, lse, packed, 1, True, True, None, unturned)
+    )
 
 
 def test_no_second_derivatives_of_attention(device):

@@ -211,11 +211,11 @@ def test_operators_are_registered_properly(device):
     checks = ("test_schema", "test_faketensor")
     qkv = draw(10, 2, 6, 3 * 32, dtype=torch.float32, device=device)
     x, one = qkv[..., :32].contiguous(), torch.ones(1, device=device)
-    torch.library.opcheck(attention, (qkv, None, 2), test_utils=checks)
-    torch.library.opcheck(update, (x, x, x, one, one, 4, 0.5), test_utils=checks)
+    torch.library.opcheck(attention.custom, (qkv, None, 2), test_utils=checks)
+    torch.library.opcheck(update.custom, (x, x, x, one, one, 4, 0.5), test_utils=checks)
     weight = draw(14, 32, 32, dtype=torch.float32, device=device)
     for rate in (one, None):
-        torch.library.opcheck(output_update, (x, weight, x, x, one, rate, 4, 0.5), test_utils=checks)
+        torch.library.opcheck(output_update.custom, (x, weight, x, x, one, rate, 4, 0.5), test_utils=checks)
 
 
 @pytest.mark.gpu

@@ -74,9 +74,9 @@ def test_operators_are_registered_properly(device, shape, layout):
     from akorn.kernels.normalise import normalise, normalise_backward
 
     x = draw(shape, device, F64, layout).requires_grad_()
-    torch.library.opcheck(normalise, (x, 4))
+    torch.library.opcheck(normalise.custom, (x, 4))
     checks = ("test_schema", "test_faketensor")
-    torch.library.opcheck(normalise_backward, (torch.ones_like(x), x.detach(), 4), test_utils=checks)
+    torch.library.opcheck(normalise_backward.custom, (torch.ones_like(x), x.detach(), 4), test_utils=checks)
     assert torch.autograd.gradcheck(lambda x: normalise(x, 4), x, fast_mode=True)
     (grad,) = torch.autograd.grad(normalise(x, 4).pow(3).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="no second derivatives"):

@@ -236,12 +236,12 @@ def test_operators_are_registered_properly(device, shape, kind, n):
     from akorn.kernels.update_backward import update_backward
 
     inputs = draw(10, shape, n, kind, device, (F32,) * 3)
-    torch.library.opcheck(update, (*inputs, n, 0.5))
-    torch.library.opcheck(update_twice, (*inputs, n, None, F16))
+    torch.library.opcheck(update.custom, (*inputs, n, 0.5))
+    torch.library.opcheck(update_twice.custom, (*inputs, n, None, F16))
     arrays = [a.detach() for a in inputs]
     for wanted in ([True, True, True], [False, True, False]):
         arguments = (torch.ones_like(arrays[0]), None, None, *arrays, n, None, wanted)
-        torch.library.opcheck(update_backward, arguments, test_utils=("test_schema", "test_faketensor"))
+        torch.library.opcheck(update_backward.custom, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 def test_refuses_what_is_no_omega(device):

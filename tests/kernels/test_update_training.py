@@ -190,8 +190,8 @@ def test_operators_are_registered_properly(device, shape, layout, pair_weight):
 
     inputs = draw(10, shape, 4, device, (F32,) * 3, layout * 3)
     # test_autograd_registration and test_aot_dispatch_dynamic run forward and backward under torch.compile's tracing
-    torch.library.opcheck(update, (*inputs, 4, pair_weight))
-    torch.library.opcheck(update_twice, (*inputs, 4, pair_weight, F16))
+    torch.library.opcheck(update.custom, (*inputs, 4, pair_weight))
+    torch.library.opcheck(update_twice.custom, (*inputs, 4, pair_weight, F16))
     arrays = [a.detach() for a in inputs]
     energy = torch.ones(2, device=device) if pair_weight else None
     grad = torch.ones_like(arrays[0])
@@ -199,7 +199,7 @@ def test_operators_are_registered_properly(device, shape, layout, pair_weight):
     for wanted in ([True, True, True], [False, True, False]):
         for coupled in (None, grad.half()):
             arguments = (grad, coupled, energy, *arrays, 4, pair_weight, wanted)
-            torch.library.opcheck(update_backward, arguments, test_utils=checks)
+            torch.library.opcheck(update_backward.custom, arguments, test_utils=checks)
 
 
 @pytest.mark.parametrize(("shape", "n", "layouts"), [

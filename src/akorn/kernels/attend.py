@@ -21,6 +21,7 @@ from akorn.kernels.attend_backward import attend_backward
 from akorn.kernels.attend_kernel import attend_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
 from akorn.kernels.keep import kept
+from akorn.kernels.operator import operator
 from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn import pack
 from akorn.kernels.turn_passes import turned
@@ -122,7 +123,7 @@ def _kept(tokens: int, head_dim: int, dtype: torch.dtype, sets: int, keep: bool)
     return keep and sets > 0 and candidates(tokens, head_dim, dtype)[0].depth == 0, keep and sets == 4
 
 
-@torch.library.custom_op("akorn::attend", mutates_args=())
+@operator("akorn::attend")
 def _attend(
     qkv: Tensor,
     query: Tensor | None,

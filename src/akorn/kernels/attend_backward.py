@@ -20,6 +20,7 @@ from torch import Tensor
 
 from akorn.kernels.attend_backward_kernels import attend_keys_kernel, attend_queries_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
+from akorn.kernels.operator import operator
 from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn_passes import TurnBack, turned
 
@@ -153,7 +154,7 @@ def gradients(
     return grad, lse.new_empty(0), grad.sum((0, 1), dtype=torch.float32) if bias else lse.new_empty(0)
 
 
-@torch.library.custom_op("akorn::attend_backward", mutates_args=())
+@operator("akorn::attend_backward")
 def attend_backward(
     out_grad: Tensor,
     qkv: Tensor,

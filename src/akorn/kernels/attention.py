@@ -15,6 +15,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
 from akorn.kernels.attention_kernel import attention_kernel, multiply, swap_pairs
+from akorn.kernels.operator import operator
 from akorn.kernels.tune import Config, best, call, interpreted, precision
 
 __all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices", "supports", "swap_pairs"]
@@ -129,7 +130,7 @@ def attention_into(out: Tensor, qkv: Tensor, matrices: Tensor | None, heads: int
     launch(best(key, configs, launch, out))
 
 
-@torch.library.custom_op("akorn::attention", mutates_args=())
+@operator("akorn::attention")
 def attention(qkv: Tensor, matrices: Tensor | None, heads: int) -> Tensor:
     """M^O softmax((M^Q q)(M^K k)ᵀ / √D) M^V v for every head.
 

@@ -19,6 +19,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
+from akorn.kernels.operator import operator
 from akorn.kernels.tune import best
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -103,7 +104,7 @@ def why_not(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
     return None
 
 
-@torch.library.custom_op("akorn::conv2d", mutates_args=())
+@operator("akorn::conv2d")
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
     """The convolution of pictures with an odd kernel, padded by its half, for what `why_not` allows.
 
@@ -133,7 +134,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
     return _empty(x, weight.shape[0], height, width)
 
 
-@torch.library.custom_op("akorn::conv2d_input_gradient", mutates_args=())
+@operator("akorn::conv2d_input_gradient")
 def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
     """The gradient of x at stride 1, from that of y, in the quicker of two ways."""
     grad, weight = grad.contiguous(memory_format=LAST), weight.contiguous(memory_format=LAST)
@@ -154,7 +155,7 @@ def _(grad: Tensor, weight: Tensor) -> Tensor:
     return _empty(grad, weight.shape[1], *grad.shape[2:])
 
 
-@torch.library.custom_op("akorn::channel_sums", mutates_args=())
+@operator("akorn::channel_sums")
 def channel_sums(grad: Tensor) -> Tensor:
     """[B, C, H, W] → the sum of each channel, [C], in float32 and always in the same order."""
     grad = grad.contiguous(memory_format=LAST)

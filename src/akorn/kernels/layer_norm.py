@@ -20,6 +20,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.norm import at_odds
+from akorn.kernels.operator import operator
 
 MAX_CHANNELS = 4096
 
@@ -109,7 +110,7 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None
     return None
 
 
-@torch.library.custom_op("akorn::layer_norm", mutates_args=())
+@operator("akorn::layer_norm")
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """LayerNorm of [..., C] over the last axis, for what `why_not` allows; differentiable once.
 
@@ -130,7 +131,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -
     return _results(x, dtype)
 
 
-@torch.library.custom_op("akorn::layer_norm_backward", mutates_args=())
+@operator("akorn::layer_norm_backward")
 def layer_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of x, and those of weight and bias, [2, C], as wide as the statistics."""
     x = x.contiguous()

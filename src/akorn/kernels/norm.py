@@ -18,6 +18,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
+from akorn.kernels.operator import operator
+
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 _WIDTH = 16  # channels a program at least: whole memory sectors where channels lie side by side
@@ -152,7 +154,7 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) 
     return None
 
 
-@torch.library.custom_op("akorn::group_norm", mutates_args=())
+@operator("akorn::group_norm")
 def group_norm(
     x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -191,7 +193,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, dtype: t
     return _result(x, dtype), x.new_empty(2, x.shape[0], groups, dtype=wide)
 
 
-@torch.library.custom_op("akorn::group_norm_backward", mutates_args=())
+@operator("akorn::group_norm_backward")
 def group_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of x, and those of weight and bias as sums over each sample's tokens, [2, B, C]."""
     x = _settled(x)

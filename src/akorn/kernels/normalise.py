@@ -15,6 +15,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn import oscillators as osc
+from akorn.kernels.operator import operator
 from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
 ELEMENTS = 2048  # of each array that a program has
@@ -71,7 +72,7 @@ def _launch(x: Tensor, grad: Tensor | None, n: int) -> Tensor:
     return out
 
 
-@torch.library.custom_op("akorn::normalise", mutates_args=())
+@operator("akorn::normalise")
 def normalise(x: Tensor, n: int) -> Tensor:
     """Π of oscillators of N consecutive channels, like x in memory too; differentiable once.
 
@@ -83,7 +84,7 @@ def normalise(x: Tensor, n: int) -> Tensor:
     return _launch(x, None, n)
 
 
-@torch.library.custom_op("akorn::normalise_backward", mutates_args=())
+@operator("akorn::normalise_backward")
 def normalise_backward(grad: Tensor, x: Tensor, n: int) -> Tensor:
     """The gradient of x."""
     return _launch(x, grad, n)

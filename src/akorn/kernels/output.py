@@ -16,6 +16,7 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,im
 )
 
 from akorn.kernels.attention import multiply
+from akorn.kernels.operator import operator
 from akorn.kernels.tune import Config, best, call, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 
@@ -204,7 +205,7 @@ def output_update_into(
     )
 
 
-@torch.library.custom_op("akorn::output_update", mutates_args=())
+@operator("akorn::output_update")
 def output_update(
     o: Tensor, weight: Tensor, x: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float
 ) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
+from akorn.kernels.operator import operator
 from akorn.kernels.readout_kernel import (
     group_lengths_backward_kernel,
     group_lengths_backward_sums_kernel,
@@ -43,7 +44,7 @@ def why_not(z: Tensor, inner: Tensor, bias: Tensor, n: int) -> str | None:
     return None
 
 
-@torch.library.custom_op("akorn::group_lengths", mutates_args=())
+@operator("akorn::group_lengths")
 def group_lengths(z: Tensor, inner: Tensor | None, bias: Tensor | None, n: int, dtype: torch.dtype) -> Tensor:
     """‖z_k + a_k‖ + b_k over the N′ consecutive channels of each k; differentiable once.
 
@@ -83,7 +84,7 @@ def _(z: Tensor, inner: Tensor | None, bias: Tensor | None, n: int, dtype: torch
     return _like(z.contiguous(memory_format=form(z)), _check(z, inner, bias, n), dtype)
 
 
-@torch.library.custom_op("akorn::group_lengths_backward", mutates_args=())
+@operator("akorn::group_lengths_backward")
 def group_lengths_backward(grad: Tensor, z: Tensor, inner: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     """The gradient of z, from that of its lengths; and those of a and b, one behind the other, [K·N′ + K]."""
     memory = form(z)

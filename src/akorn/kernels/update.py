@@ -19,6 +19,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.attention import swap_pairs
+from akorn.kernels.operator import operator
 from akorn.kernels.update_backward import Block, separate, update_backward
 from akorn.kernels.update_omega import load_rates, omega_gradient, rotate, rotation
 from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs
@@ -148,7 +149,7 @@ def update_into(
         )
 
 
-@torch.library.custom_op("akorn::update", mutates_args=())
+@operator("akorn::update")
 def update(
     x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float | None
 ) -> tuple[Tensor, Tensor]:
@@ -171,7 +172,7 @@ def update(
     return _step(x, jx, c, gamma, rate, n, pair_weight, None)
 
 
-@torch.library.custom_op("akorn::update_twice", mutates_args=())
+@operator("akorn::update_twice")
 def update_twice(
     x: Tensor,
     jx: Tensor,

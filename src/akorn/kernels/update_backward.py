@@ -19,6 +19,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
+from akorn.kernels.operator import operator
 from akorn.kernels.update_omega import load_rates, rotate, rotation
 from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs
 
@@ -148,7 +149,7 @@ def separate(jx: Tensor, c: Tensor, wanted: list[bool], grad_energy: Tensor | No
     return all(wanted) and (jx.dtype != c.dtype or (grad_energy is not None and pair_weight != 1.0))
 
 
-@torch.library.custom_op("akorn::update_backward", mutates_args=())
+@operator("akorn::update_backward")
 def update_backward(
     grad: Tensor,
     grad_narrow: Tensor | None,
