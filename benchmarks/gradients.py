@@ -21,7 +21,7 @@ from torch import Tensor
 
 from akorn.ledger import write_record
 from akorn.models import load_model, training_of
-from akorn.nn import KuramotoLayer
+from akorn.nn import KuramotoLayer, Store
 from akorn.robustness.adaptive import last_steps
 from akorn.robustness.attacks import PGD, gradient_agreement, start_agreement
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig
@@ -59,7 +59,7 @@ def main() -> None:
     assert isinstance(model, CifarNet)
     for layer in model.modules():
         if isinstance(layer, KuramotoLayer):
-            layer.gradient_steps = None  # through all steps, however it was trained
+            layer.gradients = Store()  # through all steps, however it was trained
     found: dict[str, float] = {}
 
     def tell(name: str, cosines: Tensor) -> None:

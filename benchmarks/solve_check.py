@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import time
+from typing import Any
 
 import torch
 import triton
@@ -13,12 +14,19 @@ from torch import Tensor
 from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.kernels import attention, output, solve, update
+from akorn.nn.solve import described, prepared
 
 
 def sudoku_layer(args: argparse.Namespace) -> akn.KuramotoLayer:
     coupling = akn.AttentionCoupling(args.channels, args.heads, grid=(args.grid, args.grid))
     omega = akn.PairwiseFrequency(4, init=0.5)
     return akn.KuramotoLayer(args.channels, 4, coupling, omega=omega, gamma=0.3, learn_gamma=True)
+
+
+def fused(layer: akn.KuramotoLayer, x: Tensor, c: Tensor, steps: int, energy: str | None = "eq3", **options: Any):
+    """`solve.fused_steps` of a layer."""
+    drive, steps = prepared(layer, x, c, steps)
+    return solve.fused_steps(described(layer), x, drive, steps, energy, owner=layer, **options)
 
 
 def draw(batch: int, args: argparse.Namespace, dtype: torch.dtype = torch.float32, width: int = 1) -> Tensor:
@@ -36,7 +44,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
     started = time.perf_counter()
     for dtype, bound in ((torch.float32, 2e-4), (torch.bfloat16, 6e-2)):
         tokens = args.grid**2
-        w = {key: value.to(dtype) for key, value in solve._weights(layer).items()}
+        w = {key: value.to(dtype) for key, value in solve.weights_of(described(layer)).items()}
         gamma, rate = w["gamma"].float(), w["rate"].float()
         exact = copy.deepcopy(layer).to(dtype).double()  # float64 with the weights as the kernels see them
         x = osc.ungroup(osc.normalize(osc.group(draw(batch, args), 4))).to(dtype)
@@ -85,7 +93,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
     assert want.energies is not None
     assert half.energies is not None
     for lanes in (1, 2):
-        state, energies = solve.fused_steps(layer, x, c, steps, "eq3", lanes=lanes)
+        state, energies = fused(layer, x, c, steps, lanes=lanes)
         assert energies is not None
         key = f"{steps} steps, bfloat16, lanes {lanes}"
         errors[key] = worst(state, want.x)

@@ -4,7 +4,7 @@
 
 8 starts of one board through T = 128, float32, energies included. "products" are the four of a step, with arrays that
 are there already: W^QKV x, QKᵀ, AV and W^O o; "packed" are the same with weights that oneDNN has packed; "plain" is
-the layer's own loop; "solve" is `kernels.solve_steps`.
+the layer's own loop; "solve" is `akorn.nn.solve_steps`.
 All take turns, medians count. The error is against float64 after 8 steps, before small differences have grown.
 """
 
@@ -19,9 +19,11 @@ import torch
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.execution.solve import Unknown
 from akorn.kernels import cpu
 from akorn.ledger import write_record
-from akorn.nn import KuramotoLayer
+from akorn.nn import KuramotoLayer, solve_steps
+from akorn.nn.solve import described, floating
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES
 from akorn.sudoku.net import SudokuNet
@@ -44,7 +46,8 @@ def main() -> None:
     numbers = torch.arange(words.starts)
     x = start_noise(board_keys(puzzle), numbers, 0, (81, model.config.channels))
     c = model.embedding(puzzle.long())
-    why = cpu.why_not(layer, x, c)
+    step = described(layer)
+    why = step.reason if isinstance(step, Unknown) else cpu.why_not(step, x, c, floating(layer))
     if why is not None or not kernels.enabled():
         raise SystemExit(f"the quick path does not apply here: {why or 'AKORN_KERNELS=0'}")
 
@@ -52,7 +55,7 @@ def main() -> None:
         "products": products(layer, x, words.steps, packed=False),
         "packed": products(layer, x, words.steps, packed=True),
         "plain": lambda: layer.evolve(x, c, words.steps, energy=osc.energy),
-        "solve": lambda: kernels.solve_steps(layer, x, c, words.steps),
+        "solve": lambda: solve_steps(layer, x, c, words.steps),
     }
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
@@ -67,7 +70,7 @@ def main() -> None:
     found["solve_against_packed"] = found["solve_seconds"] / found["packed_seconds"]
     found["plain_against_solve"] = found["plain_seconds"] / found["solve_seconds"]
     exact = copy.deepcopy(layer).double()(x.double(), c.double(), 8)
-    found["error"] = float((kernels.solve_steps(layer, x, c, 8)[0] - exact).abs().max())
+    found["error"] = float((solve_steps(layer, x, c, 8)[0] - exact).abs().max())
     found["plain_error"] = float((layer(x, c, 8) - exact).abs().max())
     threads = torch.get_num_threads()
     print(f"{words.starts} starts, T = {words.steps}, {threads} threads, torch {torch.__version__}")

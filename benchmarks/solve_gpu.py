@@ -21,12 +21,13 @@ from typing import Any
 
 import torch
 import triton
-from solve_check import check, draw, sudoku_layer
+from solve_check import check, draw, fused, sudoku_layer
 
 from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.kernels import attention, output, solve, solve_run, tune, update
 from akorn.ledger import write_record
+from akorn.nn.solve import described
 from akorn.sudoku import noise, voting
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.model import SudokuModel
@@ -143,7 +144,7 @@ def graph_timed(work: Callable[[], object], count: int = 20) -> float:
 
 def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
     """Microseconds of each kernel of a step, every config."""
-    w = {key: value.bfloat16() for key, value in solve._weights(layer).items()}
+    w = {key: value.bfloat16() for key, value in solve.weights_of(described(layer)).items()}
     gamma, rate = w["gamma"].float(), w["rate"].float()
     x, c, o, jx = (draw(batch, args, torch.bfloat16) for _ in range(4))
     x = osc.ungroup(osc.normalize(osc.group(x, 4)))
@@ -204,11 +205,11 @@ def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) 
         ("update apart, 2 lanes", {"fuse_output": False, "lanes": 2}),
     ):
         before = time.perf_counter()
-        solve.fused_steps(layer, x, c, args.steps, "eq3", chunk=batch, **options)
+        fused(layer, x, c, args.steps, chunk=batch, **options)
         if x.is_cuda:
             torch.cuda.synchronize()
         first = time.perf_counter() - before
-        times[name] = timed(lambda o=options: solve.fused_steps(layer, x, c, args.steps, "eq3", chunk=batch, **o))
+        times[name] = timed(lambda o=options: fused(layer, x, c, args.steps, chunk=batch, **o))
         times[f"{name}: first call, s"] = first
     solve._RUNS.clear()
     print(f"T = {args.steps}, chunk {batch}: ms a sample: "
@@ -225,7 +226,7 @@ def block_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str,
     before = solve_run.BLOCKS
     for most in (8, 16, 32):
         solve_run.BLOCKS = (most, *(size for size in before if size < most))
-        work = lambda energy="eq3": solve.fused_steps(layer, x, c, args.steps, energy, chunk=batch)  # noqa: E731
+        work = lambda energy="eq3": fused(layer, x, c, args.steps, energy, chunk=batch)  # noqa: E731
         times[f"{most} steps a graph, ms a sample"] = timed(work) / batch
         solve._RUNS.clear()
     solve_run.BLOCKS = before
@@ -240,11 +241,11 @@ def chosen_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str
     batch = args.boards * args.votes
     x, c = draw(batch, args), draw(batch, args)
     before = time.perf_counter()
-    solve.fused_steps(layer, x, c, args.steps, "eq3")
+    fused(layer, x, c, args.steps)
     if x.is_cuda:
         torch.cuda.synchronize()
     first = time.perf_counter() - before
-    each = timed(lambda: solve.fused_steps(layer, x, c, args.steps, "eq3")) / batch
+    each = timed(lambda: fused(layer, x, c, args.steps)) / batch
     print(f"{batch} samples, forms chosen by timing: {each:.4f} ms a sample (first call {first:.1f} s)", flush=True)
     solve._RUNS.clear()
     return {"ms a sample": each, "first call, s": first}
@@ -272,7 +273,7 @@ def vote_times(args: argparse.Namespace) -> dict[str, float]:
 
 def products(batch: int, layer: akn.KuramotoLayer, args: argparse.Namespace) -> Callable[[], None]:
     """The matrix products of a step and nothing else."""
-    w = {key: value.bfloat16() for key, value in solve._weights(layer).items()}
+    w = {key: value.bfloat16() for key, value in solve.weights_of(described(layer)).items()}
     x, jx = draw(batch, args, torch.bfloat16), draw(batch, args, torch.bfloat16)
     qkv = draw(batch, args, torch.bfloat16, 3)
     head_dim, tokens = args.channels // args.heads, args.grid**2

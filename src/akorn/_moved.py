@@ -21,6 +21,9 @@ MOVED = {
     "akorn.engine.tables": "akorn.ledger.tables",
     "akorn.engine.processes": "akorn.runtime.processes",
     "akorn.engine.randomness": "akorn.runtime.randomness",
+    "akorn.nn.compiled": "akorn.execution.compiled",
+    "akorn.nn.recompute": "akorn.execution.recompute",
+    "akorn.nn.sphere": "akorn.execution.ops",
     "akorn.cli.bench": "akorn.bench.command",
     "akorn.cli.classify": "akorn.robustness.commands.classify",
     "akorn.cli.eval_objects": "akorn.objects.commands.evaluate",
@@ -36,7 +39,7 @@ MOVED = {
 """Old name of a module → its new one."""
 
 _LEDGER = ("Cell", "Record", "Row", "Table", "read_records", "render", "write_record")
-NAMES = {"akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger")}
+NAMES = {"akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger"), "akorn.kernels": {"solve_steps": "akorn.nn"}}
 """Package → its names that live in another package now."""
 
 

@@ -99,6 +99,14 @@ def rotate_pairs(x: Tensor, rate: Tensor, dim: int = -1) -> Tensor:
     return torch.stack((rate * second, -rate * first), dim).flatten(dim - 1, dim)
 
 
+def pairs_matrix(rate: Tensor, n: int) -> Tensor:
+    """The Ω of `rotate_pairs` as a matrix, [N, N] for a single ω, or [oscillators, N, N]."""
+    plane = rate.new_tensor([[0.0, 1.0], [-1.0, 0.0]])
+    blocks = torch.diag_embed(rate.expand(n // 2) if rate.ndim < 2 else rate)  # [..., N/2, N/2]
+    full = torch.einsum("...pq,ab->...paqb", blocks, plane)
+    return full.flatten(-4, -3).flatten(-2, -1)
+
+
 def energy(x: Tensor, jx: Tensor, c: Tensor) -> Tensor:
     """E = −½ Σᵢⱼ xᵢᵀJᵢⱼxⱼ − Σᵢ cᵢᵀxᵢ (Eq. 3), one value a sample: [B].
 

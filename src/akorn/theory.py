@@ -200,7 +200,7 @@ def layer_conditions(layer: KuramotoLayer, c: Tensor, **options: int | float) ->
             f" {list(c.shape)}: of one for each step, pass one step's"
         )
     with torch.no_grad():
-        drive = layer._drive(c, c.ndim)(0)
+        drive = layer.drive(c, c.ndim)(0)
     return lyapunov_conditions(layer.coupling, layer.omega, drive, n=layer.n, **options)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from akorn.bench.command import Options, run
 from akorn.bench.convolutions import WAYS, _fast
 from akorn.bench.measure import measure
 from akorn.bench.work import Form, Piece, Recording, Runner, step_traffic, usual_forms
-from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer
+from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer, Store
 
 CPU = torch.device("cpu")
 TINY = Setup("tiny", CPU, 4, compiled=False, recompute=False, precision="float32")
@@ -57,7 +57,7 @@ def test_recomputation_and_half_precision(case, most):
     runner = Runner(piece, CPU, "bf16")
     error = runner.error(piece.forms["plain"])
     assert 1e-4 < error < most  # bfloat16 was at work, and was not far off
-    assert not any(layer.recompute for layer in runner.layers)
+    assert all(layer.gradients == Store() for layer in runner.layers)
 
 
 def test_errors_are_seen():

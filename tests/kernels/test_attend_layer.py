@@ -139,7 +139,9 @@ def test_pictures_are_not_copied_in_every_step(device, taken, copies, form):
 )
 def test_pictures_in_a_layer(device, taken, orders, steps, recompute):
     """Channels last in memory or not, of x and of c: as in float64, and channels first where both are."""
-    layer = akn.KuramotoLayer(32, 4, a_coupling(), gamma=0.5, recompute=recompute).to(device)
+    layer = akn.KuramotoLayer(
+        32, 4, a_coupling(), gamma=0.5, gradients=akn.Recompute() if recompute else akn.Store()
+    ).to(device)
     formats = [torch.channels_last if last else torch.contiguous_format for last in orders]
     x, c = (draw(3 + i, 2, 32, 3, 4, device=device).contiguous(memory_format=f) for i, f in enumerate(formats))
     agree(_Steps(layer, steps), taken, x, c, tolerance=1e-4)
@@ -173,7 +175,9 @@ def test_under_autocast(device, taken):
 def test_in_a_layer(device, taken):
     """With recomputation as without, and each as in float64."""
     for recompute in (False, True):
-        layer = akn.KuramotoLayer(32, 4, a_coupling(), gamma=0.5, recompute=recompute).to(device)
+        layer = akn.KuramotoLayer(
+            32, 4, a_coupling(), gamma=0.5, gradients=akn.Recompute() if recompute else akn.Store()
+        ).to(device)
         agree(_Steps(layer), taken, *(draw(seed, 2, 12, 32, device=device) for seed in (3, 4)), tolerance=1e-4)
 
 

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from solving import run, why_not
 
 from akorn import kernels
 from akorn import nn as akn
@@ -42,8 +43,8 @@ def inputs(batch, layer, tokens=12):
 
 def agrees(layer, batch=5, tokens=12, steps=6, energy="eq3", **options):
     x, c = inputs(batch, layer, tokens)
-    assert cpu.why_not(layer, x, c) is None
-    state, energies = cpu.fast_steps(layer, x, c, steps, energy, **options)
+    assert why_not(cpu, layer, x, c) is None
+    state, energies = run(cpu.fast_steps, layer, x, c, steps, energy, **options)
     with torch.no_grad():
         expected = copy.deepcopy(layer).double().evolve(x.double(), c.double(), steps, energy=FUNCTIONS[energy])
     torch.testing.assert_close(state.double(), expected.x, rtol=0, atol=1e-4)
@@ -110,7 +111,7 @@ def test_packed_products_are_right_where_there_are_any():
 
 def test_norms_do_not_drift():
     layer = a_layer()
-    state, energies = cpu.fast_steps(layer, *inputs(2, layer), 400, "eq3")
+    state, energies = run(cpu.fast_steps, layer, *inputs(2, layer), 400, "eq3")
     lengths = osc.group(state, 4).double().norm(dim=-1)
     torch.testing.assert_close(lengths, torch.ones_like(lengths), rtol=0, atol=3e-7)
     assert energies.isfinite().all()
@@ -124,7 +125,7 @@ def test_zero_vectors_stay_zero():
         layer.coupling.maps.output.weight.zero_()
     x, c = inputs(1, layer)
     x[0, 3, :4] = 0
-    state, _ = cpu.fast_steps(layer, x, torch.zeros_like(c), 3, None)
+    state, _ = run(cpu.fast_steps, layer, x, torch.zeros_like(c), 3, None)
     assert (state[0, 3, :4] == 0).all()
     torch.testing.assert_close(state, layer(x, torch.zeros_like(c), 3).detach())
 
@@ -158,17 +159,17 @@ def test_inference_mode_and_back():
     layer = a_layer()
     x, c = inputs(2, layer)
     with torch.inference_mode():
-        first, _ = cpu.fast_steps(layer, x.clone(), c.clone(), 2, None)
-    assert torch.equal(cpu.fast_steps(layer, x, c, 2, None)[0], first)
+        first, _ = run(cpu.fast_steps, layer, x.clone(), c.clone(), 2, None)
+    assert torch.equal(run(cpu.fast_steps, layer, x, c, 2, None)[0], first)
 
 
 def test_samples_do_not_depend_on_their_company():
     """Alone, in a block or in blocks of another size: the same within rounding."""
     layer = a_layer()
     x, c = inputs(6, layer)
-    together, energies = cpu.fast_steps(layer, x, c, 5, "eq3", block=6)
+    together, energies = run(cpu.fast_steps, layer, x, c, 5, "eq3", block=6)
     for block in (1, 4):
-        state, values = cpu.fast_steps(layer, x, c, 5, "eq3", block=block)
+        state, values = run(cpu.fast_steps, layer, x, c, 5, "eq3", block=block)
         torch.testing.assert_close(state, together, rtol=0, atol=2e-5)
         torch.testing.assert_close(values, energies, rtol=1e-5, atol=1e-3)
 
@@ -178,23 +179,23 @@ def test_solve_steps_comes_here(monkeypatch):
     x, c = inputs(2, layer)
     calls = []
     fast = cpu.fast_steps
-    monkeypatch.setattr(cpu, "fast_steps", lambda *a: calls.append(1) or fast(*a))
+    monkeypatch.setattr(cpu, "fast_steps", lambda *a, **k: calls.append(1) or fast(*a, **k))
     was = kernels.enabled()
     try:
         with torch.no_grad():
             kernels.enable(False)
-            plain = kernels.solve_steps(layer, x, c, 3)
+            plain = akn.solve_steps(layer, x, c, 3)
             expected = layer.evolve(x, c, 3, energy=osc.energy)
             assert torch.equal(plain[0], expected.x)
             kernels.enable(True)
-            kernels.solve_steps(layer, x, c, 3, dtype=torch.bfloat16)
+            akn.solve_steps(layer, x, c, 3, dtype=torch.bfloat16)
             assert not calls
-            state, energies = kernels.solve_steps(layer, x, c, 3)
+            state, energies = akn.solve_steps(layer, x, c, 3)
             assert calls
             torch.testing.assert_close(state, expected.x, rtol=0, atol=1e-5)
             torch.testing.assert_close(energies, expected.energies, rtol=1e-5, atol=1e-4)
         calls.clear()
-        assert kernels.solve_steps(layer, x, c, 3)[0].requires_grad  # gradients take the layer's own loop
+        assert akn.solve_steps(layer, x, c, 3)[0].requires_grad  # gradients take the layer's own loop
         assert not calls
     finally:
         kernels.enable(was)
@@ -203,15 +204,15 @@ def test_solve_steps_comes_here(monkeypatch):
 def test_what_is_not_taken():
     layer = a_layer()
     x, c = inputs(2, layer)
-    assert "c changes" in cpu.why_not(layer, x, lambda t: c)
-    assert "c changes" in cpu.why_not(layer, x, torch.stack((c, c)))
-    assert "float64" in cpu.why_not(layer, x.double(), c.double())
-    assert "weights of torch.float64" in cpu.why_not(copy.deepcopy(layer).double(), x, c)
-    assert "free maps" in cpu.why_not(a_layer(symmetric=True), x, c)
-    assert "masked" in cpu.why_not(a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
-    assert "positions" in cpu.why_not(a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)
+    assert "c changes" in why_not(cpu, layer, x, lambda t: c)
+    assert "c changes" in why_not(cpu, layer, x, torch.stack((c, c)))
+    assert "float64" in why_not(cpu, layer, x.double(), c.double())
+    assert "weights of torch.float64" in why_not(cpu, copy.deepcopy(layer).double(), x, c)
+    assert "free maps" in why_not(cpu, a_layer(symmetric=True), x, c)
+    assert "masked" in why_not(cpu, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
+    assert "positions" in why_not(cpu, a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)
     with torch.autocast("cpu", torch.bfloat16):
-        assert "autocast" in cpu.why_not(layer, x, c)
+        assert "autocast" in why_not(cpu, layer, x, c)
     for name, value, why in (
         ("rule", akn.WithoutProjection(), "rule"),
         ("omega", akn.PairwiseFrequency(4, 8), "natural"),
@@ -219,8 +220,8 @@ def test_what_is_not_taken():
     ):
         other = a_layer()
         setattr(other, name, value)
-        assert why in cpu.why_not(other, x, c)
-    reasons = torch.func.vmap(lambda a: (reasons_seen.append(cpu.why_not(layer, a, a)), a)[1])
+        assert why in why_not(cpu, other, x, c)
+    reasons = torch.func.vmap(lambda a: (reasons_seen.append(why_not(cpu, layer, a, a)), a)[1])
     reasons_seen = []
     reasons(x[None])
     assert "transforms" in reasons_seen[0]
@@ -230,4 +231,4 @@ def test_wrong_tokens_are_refused():
     layer = a_layer()
     x, c = inputs(1, layer, tokens=5)
     with pytest.raises(ValueError, match="12 tokens, the state has 5"):
-        cpu.fast_steps(layer, x, c, 1, None)
+        run(cpu.fast_steps, layer, x, c, 1, None)

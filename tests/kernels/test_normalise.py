@@ -6,7 +6,7 @@ import torch
 from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
-from akorn.nn.sphere import to_sphere
+from akorn.execution.ops import to_sphere
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 2e-3, BF16: 1.6e-2}

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from solving import run, why_not
 
 from akorn import kernels
 from akorn import nn as akn
@@ -37,11 +38,13 @@ def inputs(batch, layer, tokens=12):
     ],
 )
 def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
-    from akorn.kernels.solve import fused_steps
+    from akorn.kernels import solve
 
     layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32)).to(device)
     x, c = (a.to(device) for a in inputs(5, layer))
-    state, energies = fused_steps(layer, x, c, 9, energy, torch.float32, chunk=3, lanes=lanes, fuse_output=fuse_output)
+    state, energies = run(
+        solve.fused_steps, layer, x, c, 9, energy, torch.float32, chunk=3, lanes=lanes, fuse_output=fuse_output
+    )
     function = {"eq3": osc.energy, "published": osc.published_energy, None: None}[energy]
     with torch.no_grad():
         expected = copy.deepcopy(layer).double().evolve(x.double(), c.double(), 9, energy=function)
@@ -64,7 +67,9 @@ def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_out
     with torch.no_grad():
         expected = copy.deepcopy(layer).double().evolve(x.double(), c.double(), 7, energy=osc.energy)
     for chunk, lanes in ((None, None), (2, 1), (3, 2)):
-        state, energies = solve.fused_steps(layer, x, c, 7, "eq3", torch.float32, chunk, lanes, fuse_output)
+        state, energies = run(
+            solve.fused_steps, layer, x, c, 7, "eq3", torch.float32, chunk=chunk, lanes=lanes, fuse_output=fuse_output
+        )
         torch.testing.assert_close(state.double(), expected.x, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-4)
 
@@ -73,22 +78,24 @@ def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_out
     "position", [None, akn.Position((3, 4)), akn.RotaryPosition((3, 4), 16), akn.GTA((3, 4), 16, symmetric=True)]
 )
 def test_positions(device, position):
-    from akorn.kernels.solve import fused_steps, why_not
+    from akorn.kernels import solve
 
     layer = a_layer(grid=None, position=position).to(device)
     x, c = (a.to(device) for a in inputs(2, layer))
-    assert why_not(layer, x, c) is None
+    assert why_not(solve, layer, x, c) is None
     with torch.no_grad():
         expected = layer(x, c, 3)
-    torch.testing.assert_close(fused_steps(layer, x, c, 3, None, torch.float32)[0], expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        run(solve.fused_steps, layer, x, c, 3, None, torch.float32)[0], expected, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_bfloat16_stays_near(device):
-    from akorn.kernels.solve import fused_steps
+    from akorn.kernels import solve
 
     layer = a_layer().to(device)
     x, c = (a.to(device) for a in inputs(3, layer))
-    state, energies = fused_steps(layer, x, c, 4, "eq3", torch.bfloat16)
+    state, energies = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.bfloat16)
     with torch.no_grad():
         expected = layer.evolve(x, c, 4, energy=osc.energy)
     assert state.dtype == x.dtype
@@ -98,15 +105,15 @@ def test_bfloat16_stays_near(device):
 
 def test_changed_weights_are_seen(device):
     """A second call, which reuses what the first one made, goes by the weights of then."""
-    from akorn.kernels.solve import fused_steps
+    from akorn.kernels import solve
 
     layer = a_layer().to(device)
     x, c = (a.to(device) for a in inputs(2, layer))
-    before, _ = fused_steps(layer, x, c, 2, None, torch.float32)
+    before, _ = run(solve.fused_steps, layer, x, c, 2, None, torch.float32)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.data.mul_(1.5)  # past the version counter
-    after, _ = fused_steps(layer, x, c, 2, None, torch.float32)
+    after, _ = run(solve.fused_steps, layer, x, c, 2, None, torch.float32)
     with torch.no_grad():
         expected = layer(x, c, 2)
     torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-4)
@@ -114,46 +121,46 @@ def test_changed_weights_are_seen(device):
 
 
 def test_same_bits_again(device):
-    from akorn.kernels.solve import fused_steps
+    from akorn.kernels import solve
 
     layer = a_layer().to(device)
     x, c = (a.to(device) for a in inputs(4, layer))
-    first = fused_steps(layer, x, c, 3, "eq3")
-    second = fused_steps(layer, x, c, 3, "eq3")
+    first = run(solve.fused_steps, layer, x, c, 3, "eq3")
+    second = run(solve.fused_steps, layer, x, c, 3, "eq3")
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], second[1])
 
 
 def test_inference_mode_and_back(device):
-    from akorn.kernels.solve import fused_steps
+    from akorn.kernels import solve
 
     layer = a_layer().to(device)
     with torch.inference_mode():
         x, c = (a.to(device) for a in inputs(2, layer))
-        first, _ = fused_steps(layer, x, c, 2, None)
+        first, _ = run(solve.fused_steps, layer, x, c, 2, None)
     x, c = (a.to(device) for a in inputs(2, layer))
-    assert torch.equal(fused_steps(layer, x, c, 2, None)[0], first)
+    assert torch.equal(run(solve.fused_steps, layer, x, c, 2, None)[0], first)
 
 
 def test_what_is_not_fused(device):
-    from akorn.kernels.solve import why_not
+    from akorn.kernels import solve
 
     layer = a_layer()
     x, c = inputs(2, layer)
-    assert why_not(layer, x, c) is None
-    assert "c changes" in why_not(layer, x, lambda t: c)
-    assert "c changes" in why_not(layer, x, torch.stack((c, c)))
-    assert "float64" in why_not(layer, x.double(), c.double())
-    assert "free maps" in why_not(a_layer(symmetric=True), x, c)
-    assert "masked" in why_not(a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
+    assert why_not(solve, layer, x, c) is None
+    assert "c changes" in why_not(solve, layer, x, lambda t: c)
+    assert "c changes" in why_not(solve, layer, x, torch.stack((c, c)))
+    assert "float64" in why_not(solve, layer, x.double(), c.double())
+    assert "free maps" in why_not(solve, a_layer(symmetric=True), x, c)
+    assert "masked" in why_not(solve, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     other = a_layer()
     other.rule = akn.WithoutProjection()
-    assert "rule" in why_not(other, x, c)
+    assert "rule" in why_not(solve, other, x, c)
     other = a_layer()
     other.omega = akn.NaturalFrequency(4)
-    assert "natural" in why_not(other, x, c)
+    assert "natural" in why_not(solve, other, x, c)
     other = a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32))
-    assert "positions" in why_not(other, x, c)
+    assert "positions" in why_not(solve, other, x, c)
 
 
 class _Other(torch.Tensor):
@@ -162,21 +169,21 @@ class _Other(torch.Tensor):
 
 def test_arrays_that_are_not_fused(device):
     """Fused steps would take weights of any type for theirs, and never see what a transform makes of a state."""
-    from akorn.kernels.solve import why_not
+    from akorn.kernels import solve
 
     layer = a_layer()
     x, c = inputs(2, layer)
-    assert why_not(copy.deepcopy(layer).bfloat16(), x.bfloat16(), c.bfloat16()) is None
-    assert "weights of torch.float64 on cpu" in why_not(copy.deepcopy(layer).double(), x, c)
-    assert "a stimulus of torch.float64" in why_not(layer, x, c.double())
-    assert "a stimulus of torch.float32 on meta" in why_not(layer, x, c.to("meta"))
-    assert "weights of torch.float32 on meta" in why_not(copy.deepcopy(layer).to("meta"), x, c)
-    assert "no plain array" in why_not(layer, x.as_subclass(_Other), c)
-    assert "no plain array" in why_not(layer, x, c.as_subclass(_Other))
-    assert "no tokens" in why_not(layer, x[:, 0], c[:, 0])
+    assert why_not(solve, copy.deepcopy(layer).bfloat16(), x.bfloat16(), c.bfloat16()) is None
+    assert "weights of torch.float64 on cpu" in why_not(solve, copy.deepcopy(layer).double(), x, c)
+    assert "a stimulus of torch.float64" in why_not(solve, layer, x, c.double())
+    assert "a stimulus of torch.float32 on meta" in why_not(solve, layer, x, c.to("meta"))
+    assert "weights of torch.float32 on meta" in why_not(solve, copy.deepcopy(layer).to("meta"), x, c)
+    assert "no plain array" in why_not(solve, layer, x.as_subclass(_Other), c)
+    assert "no plain array" in why_not(solve, layer, x, c.as_subclass(_Other))
+    assert "no tokens" in why_not(solve, layer, x[:, 0], c[:, 0])
     seen = []
     for transform in (torch.func.vmap, lambda f: lambda a: torch.func.jvp(f, (a,), (a,))):
-        transform(lambda a: (seen.append(why_not(layer, a, a)), a)[1])(x[None])
+        transform(lambda a: (seen.append(why_not(solve, layer, a, a)), a)[1])(x[None])
     assert len(seen) == 2
     assert all("function transforms" in reason for reason in seen)
 
@@ -184,7 +191,7 @@ def test_arrays_that_are_not_fused(device):
 def test_falls_back_without_a_gpu_or_with_gradients():
     layer = a_layer()
     x, c = inputs(2, layer)
-    state, energies = kernels.solve_steps(layer, x, c, 3)
+    state, energies = akn.solve_steps(layer, x, c, 3)
     expected = layer.evolve(x, c, 3, energy=osc.energy)
     assert torch.equal(state, expected.x)
     assert torch.equal(energies, expected.energies)
@@ -194,9 +201,9 @@ def test_falls_back_without_a_gpu_or_with_gradients():
 def test_unknown_options_are_refused():
     layer = a_layer()
     with pytest.raises(ValueError, match="'free'"):
-        kernels.solve_steps(layer, *inputs(1, layer), 1, "free")
+        akn.solve_steps(layer, *inputs(1, layer), 1, "free")
     with pytest.raises(ValueError, match="float64"):
-        kernels.solve_steps(layer, *inputs(1, layer), 1, dtype=torch.float64)
+        akn.solve_steps(layer, *inputs(1, layer), 1, dtype=torch.float64)
 
 
 def test_switches():
@@ -243,7 +250,7 @@ def test_graphs_on_the_gpu(device, monkeypatch):
     fused = solve.fused_steps
     monkeypatch.setattr(solve, "fused_steps", lambda *a, **k: calls.append(1) or fused(*a, **k))
     with torch.no_grad():
-        state, energies = kernels.solve_steps(layer, x, c, 20, dtype=torch.float32)
+        state, energies = akn.solve_steps(layer, x, c, 20, dtype=torch.float32)
         expected = layer.double().evolve(x.double(), c.double(), 20, energy=osc.energy)
     assert calls
     torch.testing.assert_close(state.double(), expected.x, rtol=1e-3, atol=1e-3)
@@ -256,8 +263,8 @@ def test_a_cut_is_chosen_for_large_batches(device):
 
     layer = a_layer(channels=64, grid=(9, 9)).to(device)
     x, c = (a.to(device) for a in inputs(1030, layer, tokens=81))
-    state, energies = solve.fused_steps(layer, x, c, 4, "eq3", torch.float32)
+    state, energies = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32)
     assert [value for key, value in tune.chosen().items() if key[0] == "cut"]
-    usual = solve.fused_steps(layer, x, c, 4, "eq3", torch.float32, chunk=solve.CHUNK)
+    usual = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32, chunk=solve.CHUNK)
     torch.testing.assert_close(state, usual[0], rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(energies, usual[1], rtol=1e-4, atol=1e-2)

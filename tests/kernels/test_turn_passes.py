@@ -144,7 +144,7 @@ def test_only_recomputed_steps_keep_more(device, monkeypatch):
     seen, run = [], attend.attend
     monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
     monkeypatch.setattr(attend, "attend", lambda *arguments: seen.append(kept()) or run(*arguments))
-    layer = akn.KuramotoLayer(16, 4, akn.AttentionCoupling(16, 1, grid=(2, 3)), recompute=True).to(device)
+    layer = akn.KuramotoLayer(16, 4, akn.AttentionCoupling(16, 1, grid=(2, 3)), gradients=akn.Recompute()).to(device)
     x, c = (draw(seed, 1, 6, 16, device=device) for seed in (0, 1))
     out = layer(x, c, 2)
     assert seen == [False, False]

@@ -113,7 +113,7 @@ def test_not_a_bit_changes(fused, monkeypatch, kind, autocast):
 
     γ's gradient is one long sum: the two kernels are compiled apart, and may round its last bit differently.
     """
-    from akorn.kernels import step
+    from akorn.execution import step
 
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     layer, (x, c) = a_layer(kind, fused), a_state(kind, fused)
@@ -131,7 +131,7 @@ def test_not_a_bit_changes(fused, monkeypatch, kind, autocast):
 @pytest.mark.parametrize("kind", COUPLINGS)
 def test_gradients_of_the_last_steps_alone(fused, kind, autocast, recompute):
     """The same as of a layer that is given the state before them; the state is handed on across the cut."""
-    layer = a_layer(kind, fused, gradient_steps=2, recompute=recompute)
+    layer = a_layer(kind, fused, gradients=akn.LastSteps(2, akn.Recompute() if recompute else akn.Store()))
     whole, (x, c) = a_layer(kind, fused), a_state(kind, fused)
     with torch.no_grad(), torch.autocast(fused.type, autocast or BF16, enabled=autocast is not None):
         before = whole(x, c, 2)
@@ -161,10 +161,10 @@ def test_only_couplings_that_multiply_at_once_and_once_get_less(fused, seen):
 @pytest.mark.parametrize(("kind", "steps"), [*((kind, 3) for kind in COUPLINGS), *(("dense", t) for t in (1, 2, 12))])
 def test_chains(fused, monkeypatch, kind, steps):
     """Recomputed in float64: the plain form's gradients, with the gradients of x in two parts on the way."""
-    layer, (x, c) = a_layer(kind, fused, F64, recompute=True), a_state(kind, fused, F64)
+    layer, (x, c) = a_layer(kind, fused, F64, gradients=akn.Recompute()), a_state(kind, fused, F64)
     found = run(layer, x, c, steps=steps)
     monkeypatch.setattr(kernels, "_enabled", False)
-    layer.recompute = False
+    layer.gradients = akn.Store()
     close(found, run(layer, x, c, steps=steps), 1e-9)
 
 
@@ -174,9 +174,9 @@ def test_chains_under_autocast(fused, kind, autocast):
     """The same values as without recomputation; those of weights it adds up in another precision."""
     kind = Own() if kind == "own" else kind
     layer, (x, c) = a_layer(kind, fused), a_state(kind, fused)
-    layer.recompute = True
+    layer.gradients = akn.Recompute()
     found = run(layer, x, c, autocast=autocast, steps=3)
-    layer.recompute = False
+    layer.gradients = akn.Store()
     expected = run(layer, x, c, autocast=autocast, steps=3)
     # In the interpreter a cast of torch's rounds bfloat16 and one of the kernel's cuts it off.
     near = autocast == F16 or fused.type == "cuda"
@@ -208,11 +208,14 @@ def test_chains_of_all_kinds(fused, monkeypatch, change):
     options = dict(CHANGES[change])
     in_time = options.pop("in_time", False)
     built = {name: options.pop(name) for name in ("omega", "learn_gamma") if name in options}
-    layer, (x, c) = a_layer("dense", fused, F64, recompute=True, bias=True, **built), a_state("dense", fused, F64)
+    layer, (x, c) = (
+        a_layer("dense", fused, F64, gradients=akn.Recompute(), bias=True, **built),
+        a_state("dense", fused, F64),
+    )
     c = torch.stack([c, -c, 2 * c, c + 1]) if in_time else c
     found = run(layer, x, c, **options)
     monkeypatch.setattr(kernels, "_enabled", False)
-    layer.recompute = False
+    layer.gradients = akn.Store()
     close(found, run(layer, x, c, **{**options, "compiled": False}), 1e-9)
 
 
@@ -223,7 +226,7 @@ def test_chains_refuse_what_they_cannot_repeat(fused):
         def forward(self, x):
             return scale * x  # no parameter of the module
 
-    layer, (x, c) = a_layer(Outside(), fused, recompute=True), a_state("dense", fused)
+    layer, (x, c) = a_layer(Outside(), fused, gradients=akn.Recompute()), a_state("dense", fused)
     with pytest.raises(RuntimeError, match=r"shape \[12\] that is no parameter"):
         layer(x, c, 3).sum().backward()
 
@@ -238,7 +241,7 @@ def test_chains_without_anything_to_learn(fused):
     for start_learns in (False, True):
         layer, (x, c) = a_layer(Same(), fused, F64, omega=None, learn_gamma=False), a_state("dense", fused, F64)
         expected = run(layer, x, c, start_learns=start_learns)
-        layer.recompute = True
+        layer.gradients = akn.Recompute()
         close(run(layer, x, c, start_learns=start_learns), expected, 1e-9)
 
 
@@ -250,17 +253,20 @@ class Soft(torch.nn.Module):
 
 
 def test_chains_reach_what_gamma_is_made_of(fused, monkeypatch):
-    layer, (x, c) = a_layer("dense", fused, F64, recompute=True), a_state("dense", fused, F64)
+    layer, (x, c) = a_layer("dense", fused, F64, gradients=akn.Recompute()), a_state("dense", fused, F64)
     torch.nn.utils.parametrize.register_parametrization(layer, "gamma", Soft())
     found = run(layer, x, c)
     monkeypatch.setattr(kernels, "_enabled", False)
-    layer.recompute = False
+    layer.gradients = akn.Store()
     close(found, run(layer, x, c), 1e-9)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_hooks_on_omega_run(fused, monkeypatch, recompute):
-    layer, (x, c) = a_layer("dense", fused, F64, recompute=recompute), a_state("dense", fused, F64)
+    layer, (x, c) = (
+        a_layer("dense", fused, F64, gradients=akn.Recompute() if recompute else akn.Store()),
+        a_state("dense", fused, F64),
+    )
     layer.omega.register_forward_hook(lambda module, inputs, output: 2 * output)
     found = run(layer, x, c)
     monkeypatch.setattr(kernels, "_enabled", False)

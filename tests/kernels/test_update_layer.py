@@ -68,7 +68,7 @@ def run(layer, x, c, energy=osc.energy, steps=3, through=None):
 @pytest.fixture
 def calls(fused, monkeypatch):
     """How often the fused update was called."""
-    from akorn.kernels import step
+    from akorn.execution import fused_step as step
 
     count = []
     for name in ("update", "update_twice"):
@@ -109,7 +109,7 @@ def test_energies(fused, calls, monkeypatch, energy):
 @pytest.mark.parametrize("kind", ["dense", "conv"])
 @pytest.mark.parametrize("through", ["recompute", "checkpoint"])
 def test_computed_again(fused, calls, monkeypatch, kind, through):
-    layer = a_layer(kind, recompute=through == "recompute")
+    layer = a_layer(kind, gradients=akn.Recompute() if through == "recompute" else None)
     compare(calls, monkeypatch, layer, *a_state(kind, fused), through=through, steps=5)
     assert len(calls) == (5 if through == "recompute" else 10)  # a chain goes backward without the update forward
 
@@ -159,15 +159,15 @@ def test_narrow_layers_stay_near_float64(fused, calls, dtype):
 
 
 def test_where_it_is_not_taken(fused, calls, monkeypatch):
-    from akorn.kernels import step
+    from akorn.execution import fused_step as step
 
     layer, (x, c) = a_layer("dense"), a_state("dense", fused)
     layer = layer.to(fused)
     x = osc.ungroup(osc.normalize(osc.group(x, 4)))
-    assert step.why_not(layer, x, x, c) is None
-    assert "float64" in step.why_not(layer, x, x.float(), c)
-    assert "int64" in step.why_not(layer, x, x, c.long())
-    assert "shape" in step.why_not(layer, x, x, c[:1])
+    assert step.why_not(layer.one_step(), x, x, c) is None
+    assert "float64" in step.why_not(layer.one_step(), x, x.float(), c)
+    assert "int64" in step.why_not(layer.one_step(), x, x, c.long())
+    assert "shape" in step.why_not(layer.one_step(), x, x, c[:1])
     for changed, reason in (
         ({"rule": akn.WithoutProjection()}, "rule"),
         ({"omega": torch.nn.Identity()}, "natural"),
@@ -177,7 +177,7 @@ def test_where_it_is_not_taken(fused, calls, monkeypatch):
         other = a_layer("dense", learn_gamma=False).to(fused)
         for name, value in changed.items():
             setattr(other, name, value)
-        assert reason in step.why_not(other, x, x, c)
+        assert reason in step.why_not(other.one_step(), x, x, c)
     layer.step(x, c[:1])  # broadcasts, as it always did
     assert not calls
     layer.step(x, c)
@@ -234,7 +234,7 @@ def exact(monkeypatch):
 @pytest.mark.parametrize("recompute", [False, True])
 def test_recorded_as_a_graph(fused, exact, kind, recompute):
     """Forward and backward in a CUDA graph, replayed on other values."""
-    layer = a_layer(kind, dtype=F32, recompute=recompute).to(fused)
+    layer = a_layer(kind, dtype=F32, gradients=akn.Recompute() if recompute else akn.Store()).to(fused)
     x, c = a_state(kind, fused, F32)
     parameters = list(layer.parameters())
 

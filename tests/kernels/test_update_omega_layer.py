@@ -23,7 +23,7 @@ def fused(device, monkeypatch):
 @pytest.fixture
 def calls(fused, monkeypatch):
     """What each fused update was given for Ω; to rotate outside of it is an error."""
-    from akorn.kernels import step
+    from akorn.execution import fused_step as step
 
     given = []
     for name in ("update", "update_twice"):
@@ -86,7 +86,7 @@ def close(found, expected, tolerance=1e-9):
 
 def expected_of(monkeypatch, layer, *state, **options):
     """The same without kernels and without recomputation."""
-    layer.recompute = False
+    layer.gradients = akn.Store()
     with monkeypatch.context() as patch:
         patch.setattr(kernels, "_enabled", False)
         return run(layer, *state, **options)
@@ -107,7 +107,7 @@ def test_omega_goes_inside(fused, calls, monkeypatch, kind, n, coupling):
 @pytest.mark.parametrize(("kind", "n"), [("rates", 4), ("matrix", 3), ("matrices", 4)])
 def test_chains(fused, calls, monkeypatch, kind, n, learn, learn_gamma):
     """Recomputed chains go backward without the update forward, whatever is learned."""
-    layer, state = a_layer(kind, n, learn=learn, learn_gamma=learn_gamma, recompute=True), a_state(fused)
+    layer, state = a_layer(kind, n, learn=learn, learn_gamma=learn_gamma, gradients=akn.Recompute()), a_state(fused)
     found = run(layer, *state, steps=5)
     assert len(calls) == 5
     close(found, expected_of(monkeypatch, layer, *state, steps=5))
@@ -115,7 +115,7 @@ def test_chains(fused, calls, monkeypatch, kind, n, learn, learn_gamma):
 
 @pytest.mark.parametrize("energy", [None, osc.published_energy])
 def test_chains_with_other_energies(fused, calls, monkeypatch, energy):
-    layer, state = a_layer("matrices", coupling="conv", recompute=True), a_state(fused, coupling="conv")
+    layer, state = a_layer("matrices", coupling="conv", gradients=akn.Recompute()), a_state(fused, coupling="conv")
     found = run(layer, *state, energy=energy)
     assert len(calls) == 3
     close(found, expected_of(monkeypatch, layer, *state, energy=energy))
@@ -124,9 +124,9 @@ def test_chains_with_other_energies(fused, calls, monkeypatch, energy):
 @pytest.mark.parametrize("kind", ["rates", "matrix"])
 def test_chains_under_autocast(fused, calls, kind):
     """The same values as without recomputation; the gradients of weights it adds up in another precision."""
-    layer, state = a_layer(kind, 4, F32, recompute=True), a_state(fused, F32)
+    layer, state = a_layer(kind, 4, F32, gradients=akn.Recompute()), a_state(fused, F32)
     found = run(layer, *state, autocast=True)
-    layer.recompute = False
+    layer.gradients = akn.Store()
     expected = run(layer, *state, autocast=True)
     assert {omega.dtype for omega in calls} == {F32}
     close(found[:4], expected[:4], 1e-5)
@@ -143,7 +143,7 @@ def test_compiled_step(fused, monkeypatch, kind):
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_hooks_on_omega_run(fused, monkeypatch, recompute):
-    layer, state = a_layer("matrices", recompute=recompute), a_state(fused)
+    layer, state = a_layer("matrices", gradients=akn.Recompute() if recompute else akn.Store()), a_state(fused)
     layer.omega.register_forward_hook(lambda module, inputs, output: 2 * output)
     close(run(layer, *state), expected_of(monkeypatch, layer, *state))
 
@@ -156,7 +156,7 @@ class Double(torch.nn.Module):
 
 
 def test_chains_reach_what_gamma_is_made_of(fused, calls, monkeypatch):
-    layer, state = a_layer("matrix", learn_gamma=True, recompute=True), a_state(fused)
+    layer, state = a_layer("matrix", learn_gamma=True, gradients=akn.Recompute()), a_state(fused)
     torch.nn.utils.parametrize.register_parametrization(layer, "gamma", Double())
     found = run(layer, *state)
     assert len(calls) == 3
@@ -165,7 +165,7 @@ def test_chains_reach_what_gamma_is_made_of(fused, calls, monkeypatch):
 
 @pytest.mark.parametrize("made", [False, True])
 def test_chains_refuse_a_gamma_that_is_no_parameter(fused, made):
-    layer, (x, c) = a_layer("matrix", recompute=True).to(fused), a_state(fused)
+    layer, (x, c) = a_layer("matrix", gradients=akn.Recompute()).to(fused), a_state(fused)
     layer.gamma = torch.tensor(0.6, device=fused, dtype=F64, requires_grad=True)
     if made:
         layer.gamma = 2 * layer.gamma
@@ -178,7 +178,7 @@ def test_chains_refuse_a_gamma_that_is_no_parameter(fused, made):
 @pytest.mark.parametrize("kind", ["matrix", "matrices"])
 def test_recorded_as_a_graph(fused, kind, recompute):
     """Forward and backward in a CUDA graph, replayed on other values."""
-    layer = a_layer(kind, dtype=F32, recompute=recompute).to(fused)
+    layer = a_layer(kind, dtype=F32, gradients=akn.Recompute() if recompute else akn.Store()).to(fused)
     x, c = a_state(fused, F32)
     parameters = list(layer.parameters())
 

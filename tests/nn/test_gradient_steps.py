@@ -23,7 +23,11 @@ def gradients(layer: ann.KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> dic
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("last", [1, 2])
 def test_the_state_before_the_last_steps_is_given(kind: str, last: int, recompute: bool) -> None:
-    layer, x, c = make(kind, gradient_steps=last, recompute=recompute, bias=True), state(kind), state(kind, seed=2)
+    layer, x, c = (
+        make(kind, gradients=ann.LastSteps(last, ann.Recompute() if recompute else ann.Store()), bias=True),
+        state(kind),
+        state(kind, seed=2),
+    )
     plain = make(kind, bias=True)
     with torch.no_grad():
         before = plain(x, c, 5 - last)
@@ -36,7 +40,7 @@ def test_the_state_before_the_last_steps_is_given(kind: str, last: int, recomput
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_gradients_reach_the_stimuli_of_the_last_steps(recompute: bool) -> None:
-    layer = make("conv2d", gradient_steps=2, recompute=recompute)
+    layer = make("conv2d", gradients=ann.LastSteps(2, ann.Recompute() if recompute else ann.Store()))
     x, c = state("conv2d"), torch.stack([state("conv2d", seed=s) for s in range(2, 7)])
     found, wanted = gradients(layer, x, c, 5)["c"], gradients(make("conv2d"), x, c, 5)["c"]
     assert found is not None
@@ -47,7 +51,7 @@ def test_gradients_reach_the_stimuli_of_the_last_steps(recompute: bool) -> None:
 
 
 def test_nothing_is_cut_outside_training_nor_in_few_steps() -> None:
-    layer, plain = make("dense", gradient_steps=3), make("dense")
+    layer, plain = make("dense", gradients=ann.LastSteps(3)), make("dense")
     x, c = state("dense"), state("dense", seed=2)
     torch.testing.assert_close(gradients(layer, x, c, 3), gradients(plain, x, c, 3))
     assert gradients(layer, x, c, 4)["x"] is None
@@ -56,7 +60,11 @@ def test_nothing_is_cut_outside_training_nor_in_few_steps() -> None:
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_energies_and_the_trajectory_are_whole(recompute: bool) -> None:
-    layer, x, c = make("dense", gradient_steps=1, recompute=recompute), state("dense"), state("dense", seed=2)
+    layer, x, c = (
+        make("dense", gradients=ann.LastSteps(1, ann.Recompute() if recompute else ann.Store())),
+        state("dense"),
+        state("dense", seed=2),
+    )
     found = layer.evolve(x, c, 4, energy=osc.energy)
     wanted = make("dense").evolve(x, c, 4, energy=osc.energy)
     assert found.energies is not None
@@ -67,7 +75,7 @@ def test_energies_and_the_trajectory_are_whole(recompute: bool) -> None:
 @pytest.mark.parametrize("some", ["conv2d", "attention", "dense"])
 def test_under_autocast_weights_get_the_gradients_of_the_last_step(some: str) -> None:
     """Autocast may keep a weight that it cast in the steps without gradients: that one has none."""
-    layer, plain = (make(some, gradient_steps=last, bias=True).float() for last in (1, None))
+    layer, plain = (make(some, gradients=way, bias=True).float() for way in (ann.LastSteps(1), None))
     x, c = state(some).float(), state(some, seed=2).float()
     with torch.no_grad():
         before = plain(x, c, 2)
@@ -85,7 +93,7 @@ def test_under_autocast_weights_get_the_gradients_of_the_last_step(some: str) ->
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_fused_steps_cut_gradients_likewise(precision: torch.dtype) -> None:
-    layer = make("conv2d", 2, gradient_steps=1, omega=ann.PairwiseFrequency(2)).float().cuda()
+    layer = make("conv2d", 2, gradients=ann.LastSteps(1), omega=ann.PairwiseFrequency(2)).float().cuda()
     plain = make("conv2d", 2, omega=ann.PairwiseFrequency(2)).float().cuda()
     x, c = (state("conv2d", 2, seed).float().cuda() for seed in (1, 2))
     with torch.autocast("cuda", torch.bfloat16, precision == torch.bfloat16):

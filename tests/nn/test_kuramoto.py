@@ -304,8 +304,8 @@ BAD = {
         r"the coupling maps a state of shape \[2, 6, 16\] to \[2, 6, 8\]",
     ),
     "recompute with a function": (
-        lambda: make("dense-tokens", recompute=True)(X.double(), lambda t: X.double(), 2),
-        "recompute=True needs c as an array",
+        lambda: make("dense-tokens", gradients=ann.Recompute())(X.double(), lambda t: X.double(), 2),
+        r"gradients=Recompute\(\) needs c as an array",
     ),
 }
 

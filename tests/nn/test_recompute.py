@@ -19,7 +19,7 @@ from .conftest import make, state
 def test_recomputation_changes_nothing(kind: str, steps: int, in_time: bool) -> None:
     results = []
     for recompute in (False, True):
-        layer = make(kind, learn_gamma=True, bias=True, recompute=recompute)
+        layer = make(kind, learn_gamma=True, bias=True, gradients=ann.Recompute() if recompute else ann.Store())
         x = state(kind).requires_grad_()
         c = torch.stack([state(kind, seed=s) for s in range(steps)]) if in_time else state(kind, seed=2)
         c = c.clone().requires_grad_()
@@ -35,7 +35,7 @@ def test_recomputation_stores_no_more_with_more_steps() -> None:
     """Counts the bytes that the graph saves for the backward pass, forward and while it runs."""
 
     def most_saved(recompute: bool, steps: int) -> int:
-        layer = make("attention-gta", recompute=recompute)
+        layer = make("attention-gta", gradients=ann.Recompute() if recompute else ann.Store())
         alive, most = 0, 0
 
         class Held:
@@ -59,7 +59,7 @@ def test_recomputation_stores_no_more_with_more_steps() -> None:
 
 def test_recomputation_under_autocast_stores_no_more_with_more_steps() -> None:
     """What autocast keeps counts too: it would hold a copy of every state that is a leaf until the end."""
-    layer = ann.KuramotoLayer(8, 4, torch.nn.Linear(8, 8), recompute=True)
+    layer = ann.KuramotoLayer(8, 4, torch.nn.Linear(8, 8), gradients=ann.Recompute())
     x, c = torch.randn(512, 8), torch.randn(512, 8)
 
     def train(steps: int) -> None:
@@ -83,7 +83,7 @@ def test_how_often_a_step_is_computed_again(steps: int, again: float) -> None:
             self.calls += 1
             return x
 
-    layer = ann.KuramotoLayer(4, 4, Counting(), learn_gamma=True, recompute=True)
+    layer = ann.KuramotoLayer(4, 4, Counting(), learn_gamma=True, gradients=ann.Recompute())
     layer(torch.randn(1, 4), torch.randn(1, 4), steps).sum().backward()
     assert round((layer.coupling.calls - steps) / steps, 1) == again
 
@@ -92,7 +92,7 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
     x, c = torch.randn(2, 8), torch.randn(2, 8)
     drops = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
     with pytest.raises(ValueError, match="draw random numbers"):
-        ann.KuramotoLayer(8, 4, drops, recompute=True)(x, c, 3)
+        ann.KuramotoLayer(8, 4, drops, gradients=ann.Recompute())(x, c, 3)
 
     scale = torch.ones(8, requires_grad=True)
 
@@ -101,8 +101,8 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
             return scale * x  # no parameter of the module
 
     with pytest.raises(RuntimeError, match=r"shape \[8\] that is no parameter"):
-        ann.KuramotoLayer(8, 4, Outside(), recompute=True, bias=True)(x, c, 3).sum().backward()
-    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), learn_gamma=True, recompute=True)
+        ann.KuramotoLayer(8, 4, Outside(), gradients=ann.Recompute(), bias=True)(x, c, 3).sum().backward()
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), learn_gamma=True, gradients=ann.Recompute())
     last = layer(x, c, 3)
     with torch.no_grad():
         layer.coupling.free_weight.mul_(2)
@@ -136,7 +136,7 @@ CHANGING = {
 @pytest.mark.parametrize("case", CHANGING)
 def test_recomputation_refuses_steps_that_change_buffers(case: str) -> None:
     build, name = CHANGING[case]
-    layer = ann.KuramotoLayer(8, 4, build(), learn_gamma=True, recompute=True)
+    layer = ann.KuramotoLayer(8, 4, build(), learn_gamma=True, gradients=ann.Recompute())
     x, c = torch.randn(3, 8), torch.randn(3, 8)
     with pytest.raises(ValueError, match=f"change buffers.*{name}"):
         layer(x, c, 4)
@@ -147,22 +147,22 @@ def test_recomputation_refuses_steps_that_change_buffers(case: str) -> None:
 
 def test_a_stimulus_may_change_its_buffers() -> None:
     """It acts once, before the steps."""
-    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=torch.nn.BatchNorm1d(8), recompute=True)
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=torch.nn.BatchNorm1d(8), gradients=ann.Recompute())
     layer(torch.randn(3, 8), torch.randn(3, 8), 4).sum().backward()
     assert layer.stimulus.num_batches_tracked == 1
 
 
 def test_recomputation_has_no_second_derivatives_and_says_so() -> None:
-    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=ann.GroupNorm(2, 8), recompute=True)
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), stimulus=ann.GroupNorm(2, 8), gradients=ann.Recompute())
     x, c = torch.randn(2, 8), torch.randn(2, 8, requires_grad=True)
     last = layer(x, c, 3)
-    with pytest.raises(RuntimeError, match="recompute=True has no second derivatives"):
+    with pytest.raises(RuntimeError, match=r"gradients=Recompute\(\) has no second derivatives"):
         torch.autograd.grad((last * x).sum(), c, create_graph=True)
 
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_gradients_may_be_asked_for_twice_and_within_checkpoints(reentrant: bool | None) -> None:
-    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), recompute=True)
+    layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), gradients=ann.Recompute())
     x, c = torch.randn(2, 8), torch.randn(2, 8, requires_grad=True)
     (wanted,) = torch.autograd.grad((layer(x, c, 3) * x).sum(), c)
     run = layer if reentrant is None else lambda *a: checkpoint(layer, *a, use_reentrant=reentrant)
@@ -179,7 +179,11 @@ def test_gradients_may_be_asked_for_twice_and_within_checkpoints(reentrant: bool
 def test_what_a_recomputed_layer_gives_may_be_changed_in_place(kind: str) -> None:
     found = []
     for recompute in (False, True):
-        layer, x, c = make(kind, recompute=recompute), state(kind), state(kind, seed=2).requires_grad_()
+        layer, x, c = (
+            make(kind, gradients=ann.Recompute() if recompute else ann.Store()),
+            state(kind),
+            state(kind, seed=2).requires_grad_(),
+        )
         last = layer(x, c, 3)
         last += 1
         torch.nn.functional.relu_(last).square().sum().backward()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from akorn import kernels
+from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.cli import main
 from akorn.sudoku import early_exit, voting
@@ -99,8 +100,8 @@ def test_those_who_stay_do_not_notice_and_those_who_leave_answer_as_of_then(mode
 def test_the_work_shrinks(model, boards, starts, monkeypatch):
     tolerance = a_tolerance_between(model, boards, starts)
     sizes = []
-    solve = kernels.solve_steps
-    monkeypatch.setattr(kernels, "solve_steps", lambda layer, x, *a: sizes.append(len(x)) or solve(layer, x, *a))
+    solve = akn.solve_steps
+    monkeypatch.setattr(akn, "solve_steps", lambda layer, x, *a: sizes.append(len(x)) or solve(layer, x, *a))
     _, used = run(model, boards, starts, tolerance)
     assert sizes == [int((used > done).sum()) for done in range(0, T, early_exit.BLOCK)]
     sizes.clear()
@@ -133,8 +134,8 @@ def test_steps_that_are_no_multiple_of_a_block(model, boards, starts):
 
 def test_padding_leaves_at_once(model, boards, starts, monkeypatch):
     sizes = []
-    solve = kernels.solve_steps
-    monkeypatch.setattr(kernels, "solve_steps", lambda layer, x, *a: sizes.append(len(x)) or solve(layer, x, *a))
+    solve = akn.solve_steps
+    monkeypatch.setattr(akn, "solve_steps", lambda layer, x, *a: sizes.append(len(x)) or solve(layer, x, *a))
     wanted = torch.tensor([True, True, False, True, False, False])
     result, _ = run(model, boards, starts, 1e-12, wanted=wanted)
     assert set(sizes) == {3}

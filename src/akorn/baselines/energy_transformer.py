@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn.baselines.iterated import check_steps
+from akorn.execution.compiled import compiled_alone
 from akorn.nn import AbsolutePosition
 from akorn.nn.checks import whole_number
-from akorn.nn.compiled import compiled_alone
 from akorn.nn.position import Grid
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from akorn.nn.compiled import compiled_alone
+from akorn.execution.compiled import compiled_alone
 
 
 def check_steps(steps: int) -> None:

@@ -8,10 +8,9 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from akorn import kernels
 from akorn import oscillators as osc
 from akorn.bench.work import Form, Inputs, Mode, Piece, step_traffic, usual_forms
-from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer, PairwiseFrequency
+from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer, PairwiseFrequency, solve_steps
 
 MODES: tuple[Mode, ...] = ("forward", "training")
 
@@ -109,7 +108,7 @@ def solving(size: str, device: torch.device, itemsize: int, compiled: bool) -> I
         x, c = inputs
         half = torch.is_autocast_enabled(x.device.type)
         dtype = torch.bfloat16 if half else torch.float32
-        return kernels.solve_steps(net, x, c, steps, dtype=None if x.dtype == torch.float64 else dtype)[0]
+        return solve_steps(net, x, c, steps, dtype=None if x.dtype == torch.float64 else dtype)[0]
 
     forms = usual_forms(forward, device, "forward", compiled=compiled, recompute=False, solving=True)
     traffic = steps * step_traffic(layer, inputs[0].numel(), itemsize, "forward")

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from akorn import kernels
-from akorn.nn import AttentionCoupling, KuramotoLayer
+from akorn.nn import AttentionCoupling, KuramotoLayer, Recompute, Store
 
 Mode = Literal["forward", "training"]
 Inputs = tuple[Tensor, ...]
@@ -211,7 +211,7 @@ class Runner:
         kernels.enable(form.kernels)
         torch.set_float32_matmul_precision("highest" if self.precision == "float32" else "high")
         for layer in self.layers:
-            layer.recompute = form.recompute
+            layer.gradients = Recompute() if form.recompute else Store()
             layer.use_compiled_step(form.compiled)
         try:
             yield
@@ -219,7 +219,7 @@ class Runner:
             kernels.enable(was)
             torch.set_float32_matmul_precision(matmul)
             for layer in self.layers:
-                layer.recompute = False
+                layer.gradients = Store()
                 layer.use_compiled_step(False)
 
 

@@ -1,21 +1,20 @@
-"""Fused kernels for the hot loops, picked at run time; every one has a plain form that gives the same results.
+"""Fused kernels for the hot loops: tensors in, tensors out. Every one has a plain form that gives the same results.
 
-For training, layers take fused kernels by themselves for arrays that `usable` allows, forward and backward. Kernels
-are in the module that layers call, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
+What uses them, and when, is decided by `akorn.execution`; here are the switches, and which arrays they may work on
+(`usable`). Kernels are in the module that is called, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
-    update, step     the update of Eq. 4–5, with Ω by `update_omega`, and how it is a step of a layer
+    update           the update of Eq. 4–5, with Ω by `update_omega`
     normalise        Π alone
     attend           attention with GTA's matrices, which are applied by `turn` and `turn_passes`
     convolution      convolutions whose gradients are quicker
     readout          the readout's lengths (Eq. 6)
     norm             GroupNorm
     layer_norm       LayerNorm
+    solve, cpu       T steps without gradients (`attentive` is what they take): as CUDA graphs, with `attention` and
+                     `output`, and on a CPU
 
 `tune` and `choices` time how work is best cut and remember it; inside `keep.keeping` more is kept for a backward pass.
-
-`solve_steps` runs T Kuramoto steps without gradients. On a CUDA device with Triton it takes the fused path (`solve`,
-with `attention` and `output`) where that applies, on a CPU that of `cpu`; everywhere else, and with `enable(False)` or
-AKORN_KERNELS=0 in the environment, the layer's own loop.
+With `enable(False)` or AKORN_KERNELS=0 in the environment none is used.
 """
 
 from __future__ import annotations
@@ -23,19 +22,15 @@ from __future__ import annotations
 import logging
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
+from akorn._moved import with_old_names
 from akorn.runtime.devices import NO_TRITON, missing_for_kernels
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+    from torch import Tensor
 
-    from akorn.nn.kuramoto import KuramotoLayer, Stimulus
-
-__all__ = ["available", "enable", "enabled", "solve_steps", "usable"]
-
-Energy = Literal["eq3", "published"]
+__all__ = ["available", "enable", "enabled", "usable"]
 
 _WORDS = {"0": False, "false": False, "off": False, "no": False, "1": True, "true": True, "on": True, "yes": True}
 
@@ -103,60 +98,8 @@ def untransformed(x: Tensor) -> bool:
     return forward_ad._current_level < 0
 
 
-def hooked(module: nn.Module) -> bool:
-    """Whether someone listens to a part of the module, forward or backward: hooks run in the plain form alone."""
-    return any(
-        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-        for part in module.modules()
-    )
+def _find(name: str) -> Any:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def solve_steps(
-    layer: KuramotoLayer,
-    x: Tensor,
-    c: Stimulus,
-    steps: int,
-    energy: Energy | None = "eq3",
-    *,
-    dtype: torch.dtype | None = None,
-) -> tuple[Tensor, Tensor | None]:
-    """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
-
-    The fused path takes over on CUDA without gradients, for at most 128 tokens under attention with free maps, GTA,
-    rotary or no positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16
-    unless `dtype` says otherwise, energies and norms are float32; on a CPU such layers, of any number of tokens, take a
-    path of long passes in float32; otherwise all is as in `layer.evolve`, in the types given.
-
-    Args:
-        layer: the Kuramoto layer.
-        x: the first state; it need not be normalised.
-        c: the stimulus, as for `layer.evolve`.
-        steps: T.
-        energy: "eq3" (Eq. 3), "published" (the pair term without its ½), or None for no energies.
-        dtype: of weights and states on the fused path: float32, bfloat16 (the default) or float16.
-
-    """
-    import torch
-
-    from akorn import oscillators as osc
-
-    functions = {"eq3": osc.energy, "published": osc.published_energy, None: None}
-    if energy not in functions:
-        raise ValueError(f'energy must be "eq3", "published" or None, got {energy!r}')
-    if dtype not in (None, torch.float32, torch.bfloat16, torch.float16):
-        raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
-    fast = _enabled and not torch.is_grad_enabled() and not hooked(layer)
-    if fast and x.is_cuda and available():
-        from akorn.kernels import solve
-
-        if not torch.cuda.is_current_stream_capturing() and solve.why_not(layer, x, c) is None:
-            assert isinstance(c, torch.Tensor)
-            return solve.fused_steps(layer, x, c, steps, energy, dtype or torch.bfloat16)
-    if fast and x.device.type == "cpu" and dtype in (None, torch.float32):
-        from akorn.kernels import cpu
-
-        if cpu.why_not(layer, x, c) is None:
-            assert isinstance(c, torch.Tensor)
-            return cpu.fast_steps(layer, x, c, steps, energy)
-    evolution = layer.evolve(x, c, steps, energy=functions[energy])
-    return evolution.x, evolution.energies
+__getattr__ = with_old_names(__name__, _find)

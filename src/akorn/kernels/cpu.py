@@ -4,11 +4,12 @@ The plain loop spends as much time around its products as in them: short inner l
 oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once a call,
 so that each component of all oscillators, and each half of all pairs, is an array of its own; every operation is then
 a long vectorised pass into an array that is there already, and a block of samples is small enough for the cache.
-Needs torch alone: no compiler, no Triton. `akorn.kernels.solve_steps` comes here where `why_not` has nothing against.
+Needs torch alone: no compiler, no Triton. `akorn.execution.solve` comes here where `why_not` has nothing against.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -18,11 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels.solvable import not_plain_arrays, not_plain_attention
-from akorn.nn.attention import AttentionCoupling, _FreeMaps
-from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
-from akorn.nn.kuramoto import KuramotoLayer
-from akorn.nn.position import GTA, RotaryPosition
+from akorn.kernels.attentive import AttentiveStep, not_plain
 
 ENERGIES = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""
@@ -32,49 +29,51 @@ CACHE = 20 << 20
 
 _LONG = 192  # tokens from which torch's flash attention beats the three passes over a table of all pairs
 
-_SHARED = (NaturalFrequency, PairwiseFrequency)
 _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
 
 
-def why_not(layer: KuramotoLayer, x: Tensor, c: object) -> str | None:
-    """What keeps these steps from this layer and state, or None where they apply."""
-    if (reason := not_plain_attention(layer, x, c)) is not None:
-        return reason
-    omega = layer.omega
-    if omega is not None and (type(omega) not in _SHARED or getattr(omega, "oscillators", None) is not None):
-        return f"natural frequencies other than one for all oscillators: {type(omega).__name__}"
-    assert isinstance(c, Tensor)
-    if (reason := not_plain_arrays(layer, x, c, (torch.float32,))) is not None:
+def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
+    """What keeps these steps from this step and state, or None where they apply.
+
+    weights: all arrays that make c and a step what they are.
+    """
+    if (reason := not_plain(x, c, weights, (torch.float32,))) is not None:
         return reason
     if x.ndim != 3 or x.device.type != "cpu":
         return f"the state is of shape {list(x.shape)} on {x.device}, no tokens on a CPU"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
-    if abs(float(layer.gamma.detach())) < _SMALL:
-        return f"the step size {float(layer.gamma.detach())} is too small to divide by"
+    if abs(float(step.gamma.detach())) < _SMALL:
+        return f"the step size {float(step.gamma.detach())} is too small to divide by"
     return None
 
 
 def fast_steps(
-    layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int, energy: str | None, block: int | None = None
+    step: AttentiveStep,
+    x: Tensor,
+    c: Tensor,
+    steps: int,
+    energy: str | None,
+    block: int | None = None,
+    *,
+    owner: object,
 ) -> tuple[Tensor, Tensor | None]:
     """The state after `steps` updates, like x, and the energies before each, [steps, B].
 
     Args:
-        layer: one that `why_not` passes.
+        step: one that `why_not` passes.
         x: [B, tokens, C]; it need not be normalised.
-        c: like x.
+        c: like x, as it acts on the oscillators.
         steps: T.
         energy: "eq3", "published" or None.
         block: samples that run together; None for what suits the cache.
+        owner: permuted weights are kept for the next call with this object, as long as it lives.
 
     """
     with torch.inference_mode(False), torch.no_grad():
-        steps = layer._check(x, c, steps)
-        drive = layer._drive(c, x.ndim)(0)
-        start = osc.ungroup(layer.rule.start(osc.group(x, layer.n), -1))
-        block = block if block is not None else block_size(layer, x.shape[1])
-        weights = _prepared(layer, x.shape[1])
+        start = osc.ungroup(osc.normalize(osc.group(x, step.n), -1))
+        block = block if block is not None else block_size(step, x.shape[1])
+        weights = _prepared(step, owner, x.shape[1])
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         energies = x.new_empty(steps, x.shape[0]) if energy is not None else None
         run: _Block | None = None
@@ -82,33 +81,33 @@ def fast_steps(
             part = slice(first, min(first + block, x.shape[0]))
             if run is None or run.batch != part.stop - first:
                 run = _Block(weights, part.stop - first, None if energy is None else ENERGIES[energy])
-            run(start[part], drive[part], steps, out[part], None if energies is None else energies[:, part])
+            run(start[part], c[part], steps, out[part], None if energies is None else energies[:, part])
         return out, energies
 
 
-def block_size(layer: KuramotoLayer, tokens: int) -> int:
+def block_size(step: AttentiveStep, tokens: int) -> int:
     """Samples that run together: as many as the cache holds."""
-    pairs = 2 * _heads(layer) * tokens if tokens < _LONG else 0
-    return max(1, CACHE // (4 * tokens * (12 * layer.channels + pairs)))
+    pairs = 2 * step.heads * tokens if tokens < _LONG else 0
+    return max(1, CACHE // (4 * tokens * (12 * step.channels + pairs)))
 
 
-def _prepared(layer: KuramotoLayer, tokens: int) -> _Weights:
-    """The permuted weights, made anew unless the layer's have the values that they had.
+def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
+    """The permuted weights, made anew unless the step's have the values that they had.
 
     To compare values is some times quicker than to permute them, and sees every change: version counters do not.
     """
-    parts = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    kept, weights = _KEPT.get(layer, ({}, None))
-    same = weights is not None and (weights.tokens, weights.n, weights.heads) == (tokens, layer.n, _heads(layer))
-    same = same and kept.keys() == parts.keys() and all(torch.equal(kept[name], parts[name]) for name in parts)
+    parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega]
+    kept, weights = _KEPT.get(owner, ([], None))
+    same = weights is not None and (weights.tokens, weights.n, weights.heads) == (tokens, step.n, step.heads)
+    same = same and len(kept) == len(parts) and all(map(_equal, kept, parts))
     if weights is None or not same:
-        weights = _Weights(layer, tokens)
-        _KEPT[layer] = {name: part.detach().clone() for name, part in parts.items()}, weights
+        weights = _Weights(step, tokens)
+        _KEPT[owner] = [None if part is None else part.detach().clone() for part in parts], weights
     return weights
 
 
-def _heads(layer: KuramotoLayer) -> int:
-    return cast(AttentionCoupling, layer.coupling).heads
+def _equal(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
 
 
 class _Product:
@@ -159,38 +158,34 @@ class _Weights:
     position turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
     """
 
-    def __init__(self, layer: KuramotoLayer, tokens: int) -> None:
-        coupling = cast(AttentionCoupling, layer.coupling)
-        maps, place = cast(_FreeMaps, coupling.maps), coupling.position
-        if place is not None:
-            place.check(tokens)
-        self.n, self.tokens, self.heads = layer.n, tokens, coupling.heads
-        self.gamma = float(layer.gamma.detach())
-        self.halves = 2 if isinstance(place, GTA | RotaryPosition) else 1
-        self.size = layer.channels // self.heads // self.halves  # components of a half
-        self.oscillators = layer.channels // self.n
+    def __init__(self, step: AttentiveStep, tokens: int) -> None:
+        if any(matrices.shape[0] != tokens for matrices in step.matrices):
+            raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, the state has {tokens}")
+        channels = step.channels
+        self.n, self.tokens, self.heads = step.n, tokens, step.heads
+        self.gamma = float(step.gamma.detach())
+        self.halves = 2 if step.matrices else 1
+        self.size = channels // self.heads // self.halves  # components of a half
+        self.oscillators = channels // self.n
         outer, inner = (self.heads, self.size, self.halves), (self.oscillators, self.n)
         scale = torch.ones(3, 1)
-        scale[0] = (layer.channels // self.heads) ** -0.5
+        scale[0] = (channels // self.heads) ** -0.5
 
-        weight = (maps.qkv.weight.unflatten(0, (3, -1)) * scale[..., None]).view(3, *outer, *inner)
+        weight = (step.qkv.unflatten(0, (3, -1)) * scale[..., None]).view(3, *outer, *inner)
         bias = None
-        if maps.qkv.bias is not None:
-            bias = (maps.qkv.bias.unflatten(0, (3, -1)) * scale).view(3, *outer).transpose(2, 3).reshape(-1)
-        self.qkv = _Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * layer.channels, layer.channels), bias)
-        weight = (maps.output.weight * self.gamma).view(*inner, *outer)
-        self.output = _Product(weight.permute(1, 0, 2, 4, 3).reshape(layer.channels, layer.channels), None)
+        if step.bias is not None:
+            bias = (step.bias.unflatten(0, (3, -1)) * scale).view(3, *outer).transpose(2, 3).reshape(-1)
+        self.qkv = _Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * channels, channels), bias)
+        weight = (step.output * self.gamma).view(*inner, *outer)
+        self.output = _Product(weight.permute(1, 0, 2, 4, 3).reshape(channels, channels), None)
 
-        self.turns: list[_Turn | None] = [None] * 4  # of queries, keys, values and outputs
-        if isinstance(place, RotaryPosition):
-            self.turns[:2] = [self._spread(place.matrices)] * 2
-        elif isinstance(place, GTA):
-            key, undo = (place.query, place.value.mT) if place.symmetric else (place.key, place.output)
-            self.turns = [self._spread(matrices) for matrices in (place.query, key, place.value, undo)]
+        # Of queries, keys, values and outputs.
+        self.turns = [self._spread(matrices) for matrices in step.matrices] + [None] * (4 - len(step.matrices))
 
         self.rotation: list[tuple[int, int, float]] = []  # γΩ without its zeros
-        if layer.omega is not None:
-            omega = (cast(NaturalFrequency, layer.omega).matrix * self.gamma).tolist()
+        if step.omega is not None:
+            matrix = osc.pairs_matrix(step.omega, self.n) if step.omega.numel() == 1 else step.omega
+            omega = (matrix * self.gamma).tolist()
             self.rotation = [(i, j, rate) for i, row in enumerate(omega) for j, rate in enumerate(row) if rate]
 
     def _spread(self, matrices: Tensor) -> _Turn:
@@ -296,4 +291,4 @@ def _turn(source: Tensor, target: Tensor, turn: _Turn | None) -> None:
     second.addcmul_(a, turn.second)
 
 
-_KEPT: WeakKeyDictionary[KuramotoLayer, tuple[dict[str, Tensor], _Weights]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[object, tuple[list[Tensor | None], _Weights]] = WeakKeyDictionary()

@@ -1,7 +1,7 @@
 """Whether kernels keep what their gradients could compute again. Needs no Triton to import.
 
 A pass forward keeps little, since all that it keeps stays until the backward pass. Code that goes backward right after
-going forward, such as `akorn.nn.recompute` one step at a time, has room to keep more, and says so here.
+going forward, such as `akorn.execution.recompute` one step at a time, has room to keep more, and says so here.
 """
 
 from __future__ import annotations

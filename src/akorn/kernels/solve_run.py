@@ -1,4 +1,4 @@
-"""Recorded steps of one layer for `akorn.kernels.solve`: its weights, its arrays and its CUDA graphs.
+"""Recorded steps for `akorn.kernels.solve`: their weights, their arrays and their CUDA graphs.
 
 Needs Triton to import.
 """
@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from akorn.kernels import attention, output, update
+from akorn.kernels.attentive import AttentiveStep
 from akorn.kernels.tune import Config, best
-from akorn.nn.attention import AttentionCoupling
-from akorn.nn.kuramoto import KuramotoLayer
 
 BLOCKS = (32, 8, 1)
 """Steps that a graph may have, largest first: T steps are as few graphs as these make up."""
@@ -22,7 +21,7 @@ BLOCKS = (32, 8, 1)
 
 @dataclass(frozen=True)
 class Settings:
-    """How a layer is run."""
+    """How steps are run."""
 
     dtype: torch.dtype
     energy: str | None
@@ -31,22 +30,21 @@ class Settings:
 
 
 class Run:
-    """The arrays and graphs of one layer, shape and setting."""
+    """The arrays and graphs of one step, shape and setting."""
 
     def __init__(
         self,
-        layer: KuramotoLayer,
+        step: AttentiveStep,
         shape: tuple[int, ...],
         device: torch.device,
         settings: Settings,
         weights: dict[str, Tensor],
     ) -> None:
         batch, tokens, channels = shape
-        place = cast(AttentionCoupling, layer.coupling).position
-        if place is not None:
-            place.check(tokens)
-        self.heads = cast(AttentionCoupling, layer.coupling).heads
-        self.n = layer.n
+        if any(matrices.shape[0] != tokens for matrices in step.matrices):
+            raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, the state has {tokens}")
+        self.heads = step.heads
+        self.n = step.n
         self.pair_weight = update.ENERGIES[settings.energy] if settings.energy is not None else None
         self.weights = {
             name: torch.zeros(

@@ -1,5 +1,6 @@
 """Kuramoto layers and their parts, as ordinary PyTorch modules; they need torch alone."""
 
+from akorn.execution import Gradients, LastSteps, Recompute, Store
 from akorn.nn.attention import AttentionCoupling
 from akorn.nn.block import KuramotoBlock, KuramotoStack, Transition
 from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling, SparseCoupling
@@ -9,6 +10,7 @@ from akorn.nn.norm import ChannelAffine, GroupNorm, LayerNorm
 from akorn.nn.position import GTA, AbsolutePosition, Position, RotaryPosition, sine_cosine
 from akorn.nn.readout import LinearReadout, Readout
 from akorn.nn.rules import Kuramoto, Residual, UpdateRule, WithoutProjection
+from akorn.nn.solve import solve_steps
 from akorn.nn.start import FromStimulus, LearnedStart, MixedStart, RandomStart, Start
 
 __all__ = [
@@ -21,11 +23,13 @@ __all__ = [
     "EnergyFunction",
     "Evolution",
     "FromStimulus",
+    "Gradients",
     "GroupNorm",
     "Kuramoto",
     "KuramotoBlock",
     "KuramotoLayer",
     "KuramotoStack",
+    "LastSteps",
     "LayerNorm",
     "LearnedStart",
     "LinearReadout",
@@ -35,13 +39,16 @@ __all__ = [
     "Position",
     "RandomStart",
     "Readout",
+    "Recompute",
     "Residual",
     "RotaryPosition",
     "ScalarCoupling",
     "SparseCoupling",
     "Start",
+    "Store",
     "Transition",
     "UpdateRule",
     "WithoutProjection",
     "sine_cosine",
+    "solve_steps",
 ]

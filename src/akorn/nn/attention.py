@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn import kernels
-from akorn.nn.checks import described, whole_number
+from akorn.execution import ops
+from akorn.nn.checks import described, hooked, whole_number
 from akorn.nn.position import GTA, AbsolutePosition, Grid, Position, RotaryPosition, as_grid
 
 
@@ -30,7 +29,7 @@ class AttentionCoupling(nn.Module):
         symmetric: queries and keys share their weights and every head's value map is a symmetric matrix. (What is
             left asymmetric is the softmax, which normalises the rows of A alone.)
 
-    On a CUDA device with Triton, free maps without a mask run fused (`akorn.kernels.attend`).
+    On a CUDA device with Triton, free maps without a mask run fused (`akorn.execution.ops`).
 
     """
 
@@ -94,11 +93,10 @@ class AttentionCoupling(nn.Module):
         if self.mask is not None:
             _check_mask(self.mask, x.shape[1])
         placed = x if place is None else place.on_tokens(x)
-        if isinstance(self.maps, _FreeMaps) and (matrices := self._matrices(x)) is not None:
-            from akorn.kernels.attend import attend
-
-            qkv, bias = self.maps.joined(x, placed)
-            return self.maps.gather(attend(qkv, matrices, self.heads, bias))
+        if isinstance(self.maps, _FreeMaps):
+            fused = ops.fused_attention(x, self.heads, self.matrices)
+            if fused is not None:
+                return self.maps.gather(fused(*self.maps.joined(x, placed)))
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, heads, tokens, D]
             for part in self.maps.project(x, placed)
@@ -110,15 +108,14 @@ class AttentionCoupling(nn.Module):
             o = place.on_output(o)
         return self.maps.gather(o.transpose(1, 2).flatten(2))  # [B, tokens, C]
 
-    def _matrices(self, x: Tensor) -> Sequence[Tensor] | None:
-        """The positions' 2×2 matrices as `akorn.kernels.attend` takes them; None where that does not apply."""
-        if not kernels.usable(x) or self.mask is not None:
-            return None
-        from akorn.kernels.attend import supports
+    def matrices(self) -> tuple[Tensor, ...] | None:
+        """The positions' 2×2 matrices on queries, keys, values and outputs, or on queries and keys, or none.
 
-        if not supports(x.shape[1], self.channels // self.heads, x.dtype):
-            return None
+        None where that is not all that is done to them: under a mask, and with positions of another kind.
+        """
         place = self.position
+        if self.mask is not None:
+            return None
         if place is None or type(place) in (Position, AbsolutePosition):
             return ()
         if type(place) is RotaryPosition:
@@ -158,13 +155,13 @@ class _FreeMaps(nn.Module):
         self.output = nn.Linear(channels, channels, bias=False)
 
     def joined(self, x: Tensor, placed: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Queries, keys and values side by side, [B, tokens, 3C], and their bias where its gradient is left to
-        `akorn.kernels.attend`.
+        """Queries, keys and values side by side, [B, tokens, 3C], and their bias where its gradient is left to what
+        takes them (`akorn.execution.ops.fused_attention`).
         """
         if placed is not x:
             return torch.cat(self.project(x, placed), -1), None
         qkv = self.qkv
-        if qkv.bias is None or type(qkv) is not nn.Linear or kernels.hooked(qkv):
+        if qkv.bias is None or type(qkv) is not nn.Linear or hooked(qkv):
             return qkv(x), None
         return F.linear(x, qkv.weight, qkv.bias.detach()), qkv.bias
 

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
-from operator import index
 
 import torch
 from torch import Tensor, nn
+
+from akorn.execution.checks import whole_number
+
+__all__ = [
+    "can_be_looked_at",
+    "check_finite",
+    "check_module",
+    "check_part",
+    "described",
+    "hooked",
+    "one_number",
+    "whole_number",
+    "whole_steps",
+]
 
 
 def check_module(name: str, part: object, wanted: str, *, optional: bool = False) -> None:
@@ -43,17 +56,12 @@ def can_be_looked_at(x: Tensor) -> bool:
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def whole_number(name: str, value: object) -> int:
-    """A size as a plain int; ValueError unless it is a whole number of at least 1."""
-    try:
-        count = index(value)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
-    if isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
-    return count
+def hooked(module: nn.Module) -> bool:
+    """Whether someone listens to a part of the module, forward or backward: hooks run in the plain form alone."""
+    return any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+        for part in module.modules()
+    )
 
 
 def whole_steps(steps: object) -> int:

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn import kernels
+from akorn.execution.ops import conv2d
 
-
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1) -> Tensor:
-    """[B, C, H, W] → [B, C′, H/stride, W/stride] by a square kernel of odd size, with zeros beyond the border.
-
-    For training on a CUDA device with Triton, where x or the weight has its channels last in memory, the gradients
-    come from `akorn.kernels.convolution`. That knows no float64.
-    """
-    arrays = (x, weight) if bias is None else (x, weight, bias)
-    wanted = torch.is_grad_enabled() and any(array.requires_grad for array in arrays)
-    if wanted and all(kernels.usable(array) for array in arrays):
-        from akorn.kernels import convolution
-
-        if convolution.why_not(x, weight, bias) is None:
-            kind = x.device.type
-            if torch.is_autocast_enabled(kind):
-                narrow = torch.get_autocast_dtype(kind)
-                x, weight = x.to(narrow), weight.to(narrow)
-            if x.dtype == weight.dtype:  # else torch says what is wrong
-                return convolution.conv2d(x, weight, bias, stride)
-    return F.conv2d(x, weight, bias, stride, weight.shape[-1] // 2)
+__all__ = ["Conv2d", "conv2d"]
 
 
 class Conv2d(nn.Conv2d):

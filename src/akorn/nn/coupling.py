@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.execution import ops
 from akorn.nn.checks import whole_number
-from akorn.nn.convolution import conv2d
 from akorn.nn.norm import pointwise
 
 
@@ -186,7 +186,7 @@ class ConvCoupling(nn.Module):
             wanted = "pictures [B, C, H, W]" if self.dims == 2 else "tokens [B, tokens, C]"
             raise ValueError(f"a {self.dims}-D convolution takes {wanted}, got shape {list(x.shape)}")
         if self.dims == 2 and not self.periodic:
-            return conv2d(x, self.weight)
+            return ops.conv2d(x, self.weight)
         margin = self.kernel_size // 2
         signal = x.transpose(1, 2) if self.dims == 1 else x
         if self.periodic:

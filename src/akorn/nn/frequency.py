@@ -100,11 +100,7 @@ class PairwiseFrequency(nn.Module):
     @property
     def matrix(self) -> Tensor:
         """Ω as a matrix: [N, N] or [oscillators, N, N]."""
-        plane = self.rate.new_tensor([[0.0, 1.0], [-1.0, 0.0]])
-        rates = self.rate.expand(self.n // 2) if self.oscillators is None else self.rate
-        blocks = torch.diag_embed(rates)  # [..., N/2, N/2]
-        full = torch.einsum("...pq,ab->...paqb", blocks, plane)
-        return full.flatten(-4, -3).flatten(-2, -1)
+        return osc.pairs_matrix(self.rate, self.n)
 
     def forward(self, x: Tensor, dim: int) -> Tensor:
         """Ωx for grouped oscillators with their components at axis `dim`."""

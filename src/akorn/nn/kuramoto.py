@@ -3,50 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from akorn import kernels
+from akorn import execution
 from akorn import oscillators as osc
+from akorn.execution import Drive, EnergyFunction, Gradients, Stimulus
 from akorn.nn.attention import AttentionCoupling
-from akorn.nn.checks import check_finite, check_module, check_part, described, one_number, whole_number, whole_steps
-from akorn.nn.compiled import compiled_alone
+from akorn.nn.checks import (
+    check_finite,
+    check_module,
+    check_part,
+    described,
+    hooked,
+    one_number,
+    whole_number,
+    whole_steps,
+)
+from akorn.nn.description import multiplies, rotation
+from akorn.nn.flags import GradientFlags
 from akorn.nn.norm import GroupNorm, per_channel
-from akorn.nn.recompute import Chain, Reversal, recomputed
 from akorn.nn.rules import Kuramoto, UpdateRule
-from akorn.nn.sphere import to_sphere
 
-EnergyFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(x, Jx, c) → [B]; `akorn.oscillators.energy` or `published_energy`."""
+__all__ = ["EnergyFunction", "Evolution", "KuramotoLayer", "Stimulus"]
 
-Stimulus = Tensor | Callable[[int], Tensor]
-"""C: constant in time (the shape of x), one for each step ([steps, *x.shape]), or a function of the step."""
-
-
-_Step = Callable[[nn.Module, Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]]
-
-
-class _Drive(NamedTuple):
-    """The prepared C: as a function of the step and, where it is an array, as that."""
-
-    at: Callable[[int], Tensor]
-    values: Tensor | None
-    constant: bool
-
-    def __call__(self, t: int, shape: torch.Size | None = None) -> Tensor:
-        c = self.at(t)
-        if shape is not None and c.shape != shape:
-            raise ValueError(f"c at step {t} has the shape {list(c.shape)}, x has {list(shape)}")
-        return c
-
-    def after(self, steps: int) -> _Drive:
-        """What acts on the steps that follow so many."""
-        if self.constant or not steps:
-            return self
-        return _Drive(lambda t: self.at(steps + t), None if self.values is None else self.values[steps:], False)
+_CompiledStep = Callable[[nn.Module, Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]]
 
 
 class Evolution(NamedTuple):
@@ -60,13 +43,13 @@ class Evolution(NamedTuple):
     """[T + 1, *x.shape]: the normalised start and the state after each step."""
 
 
-class KuramotoLayer(nn.Module):
+class KuramotoLayer(GradientFlags, nn.Module):
     """Oscillators that are coupled, driven by C, and rotate on their own:
 
         Δxᵢ = Ωᵢxᵢ + Proj_xᵢ(cᵢ + Σⱼ Jᵢⱼxⱼ),    xᵢ ← Π[xᵢ + γ Δxᵢ]        (Eq. 4–5)
 
-    States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator. On a
-    CUDA device with Triton the update of Eq. 4–5 is one fused kernel, forward and backward (`akorn.kernels`).
+    States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator. How
+    steps run, fused on a CUDA device with Triton, is `akorn.execution`'s affair.
 
     Args:
         channels: number of channels C, a multiple of n.
@@ -77,15 +60,13 @@ class KuramotoLayer(nn.Module):
         learn_gamma: whether γ is trained.
         rule: the update rule; by default `Kuramoto`, Eq. 4–5.
         stimulus: applied to c once before the steps, a `GroupNorm` for example.
-        bias: add a learned constant to c, one value a channel. (The linear couplings here have none of their own, so
-            that the energy's pair term holds J alone; `AttentionCoupling` has, unless bias=False, in its queries,
-            keys and values.)
-        recompute: in training, recompute states in the backward pass instead of storing them, so that memory no
-            longer grows with the number of steps. Steps must then depend on x, c and the layer's parameters alone,
-            draw no random numbers and change no buffers: anything else is refused, as are second derivatives.
-        gradient_steps: in training mode, gradients go back through so many steps, the last ones, and take the state
-            before them as given: less noise where large steps make states chaotic, less time and memory. The first x
-            gets none then, c and the weights do. None: through all steps.
+        bias: add a learned constant to c, one value for each channel. (The linear couplings here have none of their
+            own, so that the energy's pair term holds J alone; `AttentionCoupling` has, unless bias=False, in its
+            queries, keys and values.)
+        gradients: how gradients come back through the steps: `Store()`, the default; `Recompute()`, with memory that
+            does not grow with the number of steps; or `LastSteps(k)`, through the last k steps alone.
+        recompute: deprecated, use `gradients=Recompute()`.
+        gradient_steps: deprecated, use `gradients=LastSteps(k)`.
 
     """
 
@@ -103,7 +84,8 @@ class KuramotoLayer(nn.Module):
         rule: UpdateRule | None = None,
         stimulus: nn.Module | None = None,
         bias: bool = False,
-        recompute: bool = False,
+        gradients: Gradients | None = None,
+        recompute: bool | None = None,
         gradient_steps: int | None = None,
     ) -> None:
         super().__init__()
@@ -114,8 +96,8 @@ class KuramotoLayer(nn.Module):
         check_module("stimulus", stimulus, "a module such as GroupNorm", optional=True)
         if rule is not None and not isinstance(rule, UpdateRule):
             raise ValueError(f"rule must be an UpdateRule such as Kuramoto() or None, got {described(rule)}")
-        if gradient_steps is not None:
-            gradient_steps = whole_number("gradient_steps", gradient_steps)
+        if gradients is not None and not isinstance(gradients, Gradients):
+            raise ValueError(f"gradients must be Store(), Recompute() or LastSteps(k), got {described(gradients)}")
         check_part("coupling", coupling, channels, n)
         check_part("omega", omega, channels, n)
         self.channels = channels
@@ -125,14 +107,13 @@ class KuramotoLayer(nn.Module):
         self.rule = rule if rule is not None else Kuramoto()
         self.stimulus = stimulus
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
-        self.recompute = recompute
-        self.gradient_steps = gradient_steps
+        self.gradients = self._told(gradients, recompute, gradient_steps)
         start = one_number("gamma", gamma)
         if learn_gamma:
             self.gamma = nn.Parameter(start)
         else:
             self.register_buffer("gamma", start)
-        self._compiled: _Step | None = None
+        self._compiled: _CompiledStep | None = None
         self._use_compiled = False
 
     def forward(self, x: Tensor, c: Stimulus, steps: int, *, on_sphere: bool = False) -> Tensor:
@@ -155,148 +136,61 @@ class KuramotoLayer(nn.Module):
         normalised already, which saves doing it again.
         """
         steps = self._check(x, c, steps)
-        brought = False
-        if x.ndim == 4 and kernels.usable(x):
-            x, c, brought = _in_one_order(x, c, steps > 1 and isinstance(self.coupling, AttentionCoupling))
-        given = self._given_steps(steps)
-        if given:
-            x = x.detach()
-        if not on_sphere:
-            x = self._start(x)
-        drive = self._drive(c, x.ndim)
-        energies: list[Tensor] = []
-        states = [x]
-        recompute = self.recompute and torch.is_grad_enabled() and not trajectory
-        copy: Tensor | None = None
-        for t in range(given if recompute else steps):
-            with torch.no_grad() if t < given else nullcontext():
-                x, value, copy = self._run_step(x, drive(t, x.shape), energy, copy, t + 1 < steps)
-            if value is not None:
-                energies.append(value)
-            if trajectory:
-                states.append(x)
-        if recompute:
-            x, values = self._recomputed(x, drive.after(given), steps - given, energy)
-            energies += values
-        return Evolution(
-            x.contiguous() if brought else x,
-            torch.stack(energies) if energy is not None else None,
-            torch.stack(states) if trajectory else None,
+        x, c, moved = execution.in_one_order(x, c, tokens=steps > 1 and isinstance(self.coupling, AttentionCoupling))
+        x = x if on_sphere else self._start(x)  # Π[x]
+        drive = self.drive(c, x.ndim)  # c through the stimulus module, plus the bias
+        x, energies, states = execution.run(
+            self.one_step(),
+            x,
+            drive,
+            steps,
+            gradients=self.gradients,
+            module=self,
+            energy=energy,
+            trajectory=trajectory,
         )
+        return Evolution(x.contiguous() if moved else x, energies, states)
 
     def step(self, x: Tensor, c: Tensor) -> Tensor:
         """One update of a normalised state, with c as the layer's stimulus and bias have already made it."""
-        return self._run_step(x, c, None)[0]
+        return execution.advance(self.one_step(), x, c, None)[0]
 
     def energy(self, x: Tensor, c: Tensor, function: EnergyFunction = osc.energy) -> Tensor:
         """The energy of a normalised state: [B]."""
-        return function(x, self.coupling(x), self._drive(c, x.ndim)(0, x.shape))
+        return function(x, self.coupling(x), self.drive(c, x.ndim)(0, x.shape))
 
-    def compile_step(self, **options: object) -> None:
-        """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
-        self._compiled = compiled_alone(type(self)._step, **options)
-        self._use_compiled = True
-
-    def use_compiled_step(self, use: bool) -> None:
-        """Switch between the step that `compile_step` made, if it was called, and the plain one."""
-        self._use_compiled = use
-
-    def _given_steps(self, steps: int) -> int:
-        """How many steps come before those that gradients go back through."""
-        if self.gradient_steps is None or not self.training or not torch.is_grad_enabled():
-            return 0
-        return max(0, steps - self.gradient_steps)
+    def one_step(self, *, compiled: bool = True) -> execution.Step:
+        """The update as `akorn.execution` runs it; compiled: as `compile_step` made it, if it is in use."""
+        own = self._compiled if compiled and self._use_compiled else None
+        return execution.Step(
+            coupling=self.coupling,
+            n=self.n,
+            gamma=lambda: self.gamma,
+            rotation=rotation(self.omega),
+            rule=self.rule,
+            kuramoto=type(self.rule) is Kuramoto,
+            multiplies=lambda: multiplies(self.coupling),
+            compiled=None if own is None else lambda x, c, energy: own(self, x, c, energy),
+        )
 
     def _start(self, x: Tensor) -> Tensor:
+        """A state where the rule expects it: on the sphere, unless the rule says otherwise."""
         if type(self.rule).start is UpdateRule.start:
-            return to_sphere(x, self.n)
+            return execution.ops.to_sphere(x, self.n)
         dim = osc.channel_axis(x)
         return osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
 
-    def _run_step(
-        self,
-        x: Tensor,
-        c: Tensor,
-        energy: EnergyFunction | None,
-        copy: Tensor | None = None,
-        hand_on: bool = False,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        if self._runs_compiled():
-            assert self._compiled is not None
-            return *self._compiled(self, x, c, energy), None
-        return self._advance(x, c, energy, copy, hand_on)
-
-    def _runs_compiled(self) -> bool:
-        return self._use_compiled and self._compiled is not None
-
-    def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
-        """The state after one update, and the energy of the state before it."""
-        return self._advance(x, c, energy)[:2]
-
-    def _advance(
-        self,
-        x: Tensor,
-        c: Tensor,
-        energy: EnergyFunction | None,
-        copy: Tensor | None = None,
-        hand_on: bool = False,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """`_step` that takes over from the one before x as autocast would cast it, and hands x′ on likewise."""
-        dim = osc.channel_axis(x)
-        jx = self.coupling(x if copy is None else copy)
-        if jx.shape != x.shape:
-            raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
-        if kernels.usable(x):
-            from akorn.kernels import step
-
-            if step.why_not(self, x, jx, c) is None:
-                return step.fused_step(self, x, jx, c, energy, hand_on)
-        value = energy(x, jx, c) if energy is not None else None
-        grouped = osc.group(x, self.n, dim)
-        rotation = self.omega(grouped, dim) if self.omega is not None else None
-        after = self.rule.step(grouped, osc.group(jx + c, self.n, dim), rotation, self.gamma, dim)
-        return osc.ungroup(after, dim).to(x.dtype), value, None  # whatever autocast made of the parts
-
-    def _recomputed(
-        self, x: Tensor, drive: _Drive, steps: int, energy: EnergyFunction | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The steps with a backward pass that stores next to nothing."""
-        if drive.values is None:
-            raise ValueError("recompute=True needs c as an array: gradients cannot reach what a function c(t) uses")
-
-        def step(
-            x: Tensor, c: Tensor, t: int, copy: Tensor | None = None
-        ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-            return self._run_step(x, c if drive.constant else c[t], energy, copy, t + 1 < steps)
-
-        def reverse(reversal: Reversal, x: Tensor, t: int) -> bool:
-            if not drive.constant or self._runs_compiled() or not kernels.usable(x):
-                return False
-            from akorn.kernels.step import reverse_step
-
-            return reverse_step(self, reversal, x, t, energy)
-
-        chain = Chain(
-            step,
-            reverse,
-            lambda: [p for p in self.parameters() if p.requires_grad],
-            lambda: dict(self.named_buffers()),
-        )
-        return recomputed(chain, x, drive.values, steps)
-
-    def _drive(self, c: Stimulus, ndim: int) -> _Drive:
-        """C as it acts on the oscillators: through the stimulus module, and with the bias."""
+    def drive(self, c: Stimulus, ndim: int) -> Drive:
+        """C as it acts on the oscillators of a state with so many axes: through the stimulus module, with the bias."""
         if not isinstance(c, Tensor):
-            return _Drive(lambda t: self._prepare(c(t)), None, False)
+            return Drive(lambda t: self._prepare(c(t)), None, False)
         if c.ndim == ndim:
-            constant = self._prepare(c)
-            return _Drive(lambda t: constant, constant, True)
-        each = self._prepare(c.flatten(0, 1)).unflatten(0, c.shape[:2])  # [steps, B, ...]: samples do not mix
-        return _Drive(lambda t: each[t], each, False)
+            return execution.constant(self._prepare(c))
+        return execution.changing(self._prepare(c.flatten(0, 1)).unflatten(0, c.shape[:2]))  # samples do not mix
 
     def _prepare(self, c: Tensor) -> Tensor:
-        if self.bias is not None and type(self.stimulus) is GroupNorm and not kernels.hooked(self.stimulus):
-            return self.stimulus(c, self.bias)  # one pass for both; a hook expects the stimulus alone
+        if self.bias is not None and type(self.stimulus) is GroupNorm and not hooked(self.stimulus):
+            return cast(Tensor, self.stimulus(c, self.bias))  # one pass for both; a hook expects the stimulus alone
         if self.stimulus is not None:
             c = self.stimulus(c)
         return c if self.bias is None else c + per_channel(self.bias, c)
@@ -319,6 +213,19 @@ class KuramotoLayer(nn.Module):
         check_finite(x=x, c=c)
         return steps
 
+    def compile_step(self, **options: object) -> None:
+        """Compile a single step: as fast as compiling the whole loop, in a fraction of the compile time."""
+        self._compiled = execution.compiled_alone(type(self)._step, **options)
+        self._use_compiled = True
+
+    def use_compiled_step(self, use: bool) -> None:
+        """Switch between the step that `compile_step` made, if it was called, and the plain one."""
+        self._use_compiled = use
+
+    def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
+        """What is compiled: the state after one update, and the energy of the state before it."""
+        return execution.advance(self.one_step(compiled=False), x, c, energy)[:2]
+
     def extra_repr(self) -> str:
         """What print() shows of the layer itself."""
         learned = "learned" if isinstance(self.gamma, nn.Parameter) else "fixed"
@@ -329,17 +236,3 @@ class KuramotoLayer(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and saved: not the compiled step, which belongs to this process."""
         return {**self.__dict__, "_compiled": None, "_use_compiled": False}
-
-
-def _in_one_order(x: Tensor, c: Stimulus, tokens: bool) -> tuple[Tensor, Stimulus, bool]:
-    """Pictures as fused steps want them, and whether the last state is to be brought back.
-
-    Both with channels last in memory if one has them so, else steps would bring c to x every time. Also where the
-    coupling takes pixels for tokens, else each step would bring x to the tokens' order, and Jx back from it.
-    """
-    pictures = [x, c] if isinstance(c, Tensor) and c.ndim == 4 else [x]
-    last = [a.is_contiguous(memory_format=torch.channels_last) and not a.is_contiguous() for a in pictures]
-    if all(last) or not (tokens or any(last)):
-        return x, c, False
-    there = [a.contiguous(memory_format=torch.channels_last) for a in pictures]
-    return there[0], there[1] if len(there) == 2 else c, not any(last)

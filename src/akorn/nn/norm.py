@@ -6,8 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn import kernels
 from akorn import oscillators as osc
+from akorn.execution import ops
+from akorn.execution.ops import per_channel
+
+__all__ = ["ChannelAffine", "GroupNorm", "LayerNorm", "per_channel", "pointwise"]
 
 
 class GroupNorm(nn.GroupNorm):
@@ -19,21 +22,7 @@ class GroupNorm(nn.GroupNorm):
 
     def forward(self, c: Tensor, shift: Tensor | None = None) -> Tensor:
         """[B, tokens, C] or [B, C, H, W] → the same shape; shift: [C], added to the result on the way."""
-        fused = kernels.usable(c)
-        if fused:
-            from akorn.kernels import norm
-
-            if norm.why_not(c, self.weight, self.bias, self.num_groups) is None:
-                bias = self.bias if shift is None else self.bias + shift
-                return norm.group_norm(c, self.weight, bias, self.num_groups, self.eps, autocast_dtype(c))[0]
-        if c.ndim == 4 and c.device.type == "cpu" and torch.is_grad_enabled() and not c.requires_grad:
-            c = c.contiguous()  # with channels last, torch's gradients of weight and bias alone end the process
-        if c.ndim != 3:
-            out = super().forward(c)
-        else:
-            out = super().forward(c.transpose(1, 2)).transpose(1, 2)
-            out = out.contiguous() if fused else out  # fused steps would otherwise bring it in order every time
-        return out if shift is None else out + per_channel(shift, out)
+        return ops.group_norm(c, self.num_groups, self.weight, self.bias, self.eps, shift)
 
 
 class LayerNorm(nn.LayerNorm):
@@ -53,15 +42,7 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., C] → the same shape."""
-        if kernels.usable(x):
-            from akorn.kernels import layer_norm
-
-            if layer_norm.why_not(x, self.weight, self.bias) is None:
-                kind, dtype = x.device.type, autocast_dtype(x)
-                if self.narrow and dtype != torch.float64 and torch.is_autocast_enabled(kind):
-                    dtype = torch.get_autocast_dtype(kind)
-                return layer_norm.layer_norm(x, self.weight, self.bias, self.eps, dtype)[0]
-        return super().forward(x)
+        return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps, narrow=self.narrow)
 
 
 class ChannelAffine(nn.Module):
@@ -77,19 +58,8 @@ class ChannelAffine(nn.Module):
         return per_channel(self.scale, c) * c + per_channel(self.bias, c)
 
 
-def per_channel(values: Tensor, like: Tensor) -> Tensor:
-    """View one value a channel so that it broadcasts over `like`, in either layout."""
-    return values if osc.channel_axis(like) == -1 else values[:, None, None]
-
-
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The same linear map of the channels at every position; weight: [out, in]."""
     if osc.channel_axis(x) == -1:
         return F.linear(x, weight, bias)
     return F.conv2d(x, weight[:, :, None, None], bias)
-
-
-def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The type of torch's norms of x: autocast on CUDA makes them float32, on the CPU it leaves them alone."""
-    narrow = x.dtype in (torch.bfloat16, torch.float16)
-    return torch.float32 if narrow and x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype

@@ -7,11 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from akorn import kernels
-from akorn import oscillators as osc
+from akorn.execution import ops
 from akorn.nn.checks import whole_number
-from akorn.nn.convolution import conv2d
-from akorn.nn.norm import autocast_dtype, per_channel, pointwise
+from akorn.nn.norm import per_channel, pointwise
 
 
 class Readout(nn.Module):
@@ -65,26 +63,7 @@ class Readout(nn.Module):
 
     def measure(self, x: Tensor) -> Tensor:
         """‖z_k‖ + b_k over the N′ consecutive channels of each k."""
-        if all(kernels.usable(array) for array in (x, self.inner_bias, self.bias)):
-            from akorn.kernels import readout
-
-            if readout.why_not(x, self.inner_bias, self.bias, self.n_out) is None:
-                z = self._map(x)
-                dtype = self._dtype(torch.promote_types(autocast_dtype(z), self.bias.dtype), z)
-                return readout.group_lengths(z, self.inner_bias, self.bias, self.n_out, dtype)
-        z, dim = self._map(x, self.inner_bias), osc.channel_axis(x)
-        return self._biased(torch.linalg.vector_norm(z.unflatten(dim, (-1, self.n_out)), dim=dim))
-
-    def _biased(self, m: Tensor) -> Tensor:
-        """m + b."""
-        m = m + per_channel(self.bias, m)
-        return m.to(self._dtype(m.dtype, m))
-
-    def _dtype(self, dtype: torch.dtype, like: Tensor) -> torch.dtype:
-        """The type of m, from the one that torch would give it."""
-        kind = like.device.type
-        narrowed = self.narrow and dtype != torch.float64 and torch.is_autocast_enabled(kind)
-        return torch.get_autocast_dtype(kind) if narrowed else dtype
+        return ops.lengths(x, self._map, self.inner_bias, self.bias, self.n_out, narrow=self.narrow)
 
     def _map(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Ux, with a if it is given as the bias: K·N′ channels."""
@@ -93,7 +72,7 @@ class Readout(nn.Module):
         if x.ndim != 4:
             raise ValueError(f"a readout with a {self.kernel_size}×{self.kernel_size} kernel takes pictures"
                              f" [B, C, H, W], got shape {list(x.shape)}")  # fmt: skip
-        return conv2d(x, self.weight, bias)
+        return ops.conv2d(x, self.weight, bias)
 
     def extra_repr(self) -> str:
         """What print() shows of the readout itself."""
@@ -116,4 +95,6 @@ class LinearReadout(Readout):
 
     def measure(self, x: Tensor) -> Tensor:
         """z + b."""
-        return self._biased(self._map(x, self.inner_bias))
+        z = self._map(x, self.inner_bias)
+        z = z + per_channel(self.bias, z)
+        return z.to(ops.narrowed(z.dtype, z)) if self.narrow else z

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
-from akorn.nn.norm import per_channel
-from akorn.nn.sphere import to_sphere
+from akorn.execution.ops import per_channel, to_sphere
 
 
 class Start(nn.Module):

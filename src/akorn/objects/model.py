@@ -125,6 +125,6 @@ def _block(config: AkornConfig | AkornConvConfig, coupling: nn.Module, *, norm: 
         rule=rules[config.rule](),
         stimulus=akn.GroupNorm(channels // n, channels) if norm else None,
         bias=True,
-        recompute=config.recompute,
+        gradients=akn.Recompute() if config.recompute else akn.Store(),
     )
     return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=n))  # the paper sets N′ to N

@@ -182,6 +182,7 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
     if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
         omega = akn.NaturalFrequency(n) if n % 2 else akn.PairwiseFrequency(n, init=1.0)
     driven = config.wiring == "two-streams"
+    through = akn.Recompute() if config.recompute else akn.Store()
     return akn.KuramotoLayer(
         channels,
         n,
@@ -192,8 +193,7 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
         rule=_RULES[config.rule](),
         stimulus=akn.GroupNorm(channels // n, channels) if driven else None,
         bias=True,
-        recompute=config.recompute,
-        gradient_steps=config.gradient_steps,
+        gradients=through if config.gradient_steps is None else akn.LastSteps(config.gradient_steps, through),
     )
 
 

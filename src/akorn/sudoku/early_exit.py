@@ -13,7 +13,6 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from akorn import kernels
 from akorn import nn as akn
 from akorn.errors import AkornError
 from akorn.nn import EnergyFunction
@@ -148,7 +147,7 @@ def _run(
     pieces = zip(*(part.split(_PACK.get(x.device.type, len(x))) for part in (x, c)), strict=True)
     for state, drive in pieces:
         if may_fuse(x):
-            after, energies = kernels.solve_steps(layer, state, drive, steps, ENERGY_NAMES[energy])
+            after, energies = akn.solve_steps(layer, state, drive, steps, ENERGY_NAMES[energy])
         else:
             after, energies, _ = layer.evolve(state, drive, steps, energy=energy)
         states.append(after)

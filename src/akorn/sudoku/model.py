@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.nn import EnergyFunction
@@ -63,7 +62,7 @@ class SudokuModel(SudokuNet):
         x, c, steps = self.begin(puzzle, steps, generator=generator, x0=x0)
         last = cast(akn.KuramotoBlock, self.blocks[-1])
         if may_fuse(x) and not each_step:
-            x, energies = kernels.solve_steps(last.layer, x, c, steps, ENERGY_NAMES[energy])
+            x, energies = akn.solve_steps(last.layer, x, c, steps, ENERGY_NAMES[energy])
             return Result(self.answer(last.readout(x)), energies, None)
         evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step, on_sphere=len(self.blocks) == 1)
         each = None
@@ -114,7 +113,7 @@ ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = 
     osc.published_energy: "published",
     None: None,
 }
-"""Energies as `akorn.kernels.solve_steps` calls them."""
+"""Energies as `akorn.nn.solve_steps` calls them."""
 
 
 def may_fuse(x: Tensor) -> bool:
@@ -166,7 +165,7 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
         learn_gamma=True,
         rule=rules[config.rule](),
         bias=True,
-        recompute=config.recompute,
+        gradients=akn.Recompute() if config.recompute else akn.Store(),
     )
     g = nn.Sequential(_Residual(channels), nn.ReLU(), nn.Linear(channels, channels))
     return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=4, g=g))

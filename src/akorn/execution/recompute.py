@@ -1,9 +1,9 @@
 """Backward through many steps with a fixed number of stored states (Griewank and Walther's binomial schedule).
 
-A chain of T steps keeps all that every step needs for its backward pass. Here at most SNAPSHOTS states are kept, and
-that before the last step; the others are computed again when they are needed. With s snapshots and no step computed
-more than r times again, a chain of C(s + r, s) steps can be reversed: 8 snapshots reverse 9 steps with r = 1, 45 with
-r = 2 and 1,287 with r = 5.
+A chain of T steps keeps all that every step needs for its backward pass. Here at most a few states, the snapshots, are
+kept, and that before the last step; the others are computed again when they are needed. With s snapshots and no step
+computed more than r times again, a chain of C(s + r, s) steps can be reversed: 8 snapshots reverse 9 steps with r = 1,
+45 with r = 2 and 1,287 with r = 5.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 
 from akorn.kernels.keep import keeping
-
-SNAPSHOTS = 8  # so that the chains of the paper's larger models, T = 8, are run twice and no step three times
 
 
 class Step(Protocol):
@@ -52,9 +50,7 @@ class Chain(NamedTuple):
     buffers: Buffers
 
 
-def recomputed(
-    chain: Chain, x: Tensor, c: Tensor, steps: int, snapshots: int = SNAPSHOTS
-) -> tuple[Tensor, list[Tensor]]:
+def recomputed(chain: Chain, x: Tensor, c: Tensor, steps: int, snapshots: int) -> tuple[Tensor, list[Tensor]]:
     """`steps` steps from x, with the memory of a single step and `snapshots` states in the backward pass.
 
     Gradients reach x, c and the chain's parameters, once: they have no gradients of their own. A step that depends on
@@ -87,11 +83,13 @@ class _Chain(torch.autograd.Function):
                 energies.append(energy)
         after = _random_state(x.device)
         if before is not None and after is not None and not torch.equal(before, after):
-            raise ValueError("recompute=True cannot repeat steps that draw random numbers, such as a dropout's")
+            raise ValueError(
+                "steps that are computed again for their gradients cannot draw random numbers, such as a dropout's"
+            )
         if changed := [name for name, version in _versions(chain.buffers()).items() if versions.get(name) != version]:
             raise ValueError(
-                f"recompute=True cannot repeat steps that change buffers, such as a BatchNorm's in training: here"
-                f" {', '.join(changed)}"
+                f"steps that are computed again for their gradients cannot change buffers, such as a BatchNorm's in"
+                f" training: here {', '.join(changed)}"
             )
         ctx.chain, ctx.plan = chain, plan
         kind = x.device.type
@@ -105,11 +103,11 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_energies: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # as create_graph=True has it
-            raise RuntimeError("recompute=True has no second derivatives (create_graph=True): use recompute=False")
+            raise RuntimeError("gradients=Recompute() has no second derivatives (create_graph=True): use Store()")
         c, *states = ctx.saved_tensors
         now = ctx.chain.parameters()
         if [id(value) for value in now] != [id(value) for value in ctx.values]:
-            raise RuntimeError("recompute=True needs in the backward pass the very parameters of the forward pass")
+            raise RuntimeError("steps computed again need in the backward pass the very parameters of the forward pass")
         if [value._version for value in now] != ctx.versions:
             raise RuntimeError("a parameter was changed in place between the forward pass and its recomputation")
         kind, dtype, enabled = ctx.autocast
@@ -146,8 +144,8 @@ def _check_sources(outputs: Sequence[Tensor], known: Sequence[Tensor]) -> None:
         leaf = getattr(node, "variable", None)
         if leaf is not None and id(leaf) not in ids:
             raise RuntimeError(
-                f"recompute=True: a step depends on a tensor of shape {list(leaf.shape)} that is no parameter of the"
-                " layer, which its gradient would not reach"
+                f"a step that is computed again for its gradients depends on a tensor of shape {list(leaf.shape)} that"
+                " is no parameter of the layer, which its gradient would not reach"
             )
         waiting += [following for following, _ in node.next_functions if following is not None]
 

@@ -1,0 +1,40 @@
+"""How T steps of an update run, and how gradients come back: between the equation (`akorn.nn`) and `akorn.kernels`.
+
+`akorn.nn` hands over a description of its step, functions and tensors, and never asks whether something is fused.
+
+    step          one update as it is described, plain, fused or compiled
+    fused_step    the update by the fused kernels, forward and backward; needs Triton
+    run           T steps: memory order, which of them have gradients, energies and trajectory
+    gradients     Store, Recompute, LastSteps: how gradients come back
+    recompute     the backward pass of Recompute, one step at a time
+    solve         T steps without gradients as CUDA graphs or, on a CPU, in long passes
+    ops           what is around the steps: norms, convolutions, attention, the readout's lengths, Π
+    compiled      a single step by torch.compile
+
+"""
+
+from akorn.execution import ops
+from akorn.execution.compiled import compiled_alone
+from akorn.execution.gradients import Gradients, LastSteps, Recompute, Store
+from akorn.execution.run import Drive, Ran, Stimulus, changing, constant, in_one_order, run
+from akorn.execution.step import EnergyFunction, Rotation, Step, advance
+
+__all__ = [
+    "Drive",
+    "EnergyFunction",
+    "Gradients",
+    "LastSteps",
+    "Ran",
+    "Recompute",
+    "Rotation",
+    "Step",
+    "Stimulus",
+    "Store",
+    "advance",
+    "changing",
+    "compiled_alone",
+    "constant",
+    "in_one_order",
+    "ops",
+    "run",
+]

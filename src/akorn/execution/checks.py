@@ -1,0 +1,18 @@
+"""Whole numbers, as settings and arguments must be."""
+
+from __future__ import annotations
+
+from operator import index
+
+
+def whole_number(name: str, value: object) -> int:
+    """A size as a plain int; ValueError unless it is a whole number of at least 1."""
+    try:
+        count = index(value)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+    if isinstance(value, bool):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
+    return count

@@ -1,0 +1,109 @@
+"""One step of Eq. 4–5 as `akorn.nn` describes it, and how it is carried out: plain, fused, or as it was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from akorn import kernels
+from akorn import oscillators as osc
+
+EnergyFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(x, Jx, c) → [B]; `akorn.oscillators.energy` or `published_energy`."""
+
+
+class Rule(Protocol):
+    """What a step makes of grouped oscillators, with their components at axis `dim`."""
+
+    def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
+        """The next state, from the force Jx + c and Ωx."""
+        ...
+
+
+class Rotation(NamedTuple):
+    """Ω: how oscillators rotate by themselves."""
+
+    apply: Callable[[Tensor, int], Tensor]
+    """(x, dim) → Ωx of grouped oscillators."""
+    values: Callable[[], Tensor] | None
+    """Ω as the fused update reads it, rates of pairs or matrices; None where Ω must be applied as it stands."""
+    antisymmetric: bool
+    """Whether Ωᵀ = −Ω is known, so that Ωx is tangent to the sphere at x."""
+    name: str
+    """What it is called in a reason why something does not apply."""
+
+
+class Step(NamedTuple):
+    """One update x → x′. What may be made from parameters is a function, so that every step reads it as it is then."""
+
+    coupling: Callable[[Tensor], Tensor]
+    """x → Jx."""
+    n: int
+    """Rotating dimensions N."""
+    gamma: Callable[[], Tensor]
+    """The step size γ."""
+    rotation: Rotation | None
+    """Ω, or None for no rotation."""
+    rule: Rule
+    """The update."""
+    kuramoto: bool
+    """Whether the rule is that of Eq. 4–5, exactly."""
+    multiplies: Callable[[], bool]
+    """Whether all that the coupling does with x is to multiply it, once: autocast may then as well get x narrow."""
+    compiled: Callable[[Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]] | None = None
+    """(x, c, energy) → x′ and the energy, where someone has compiled the step."""
+
+
+Advanced = tuple[Tensor, Tensor | None, Tensor | None]
+"""The next state; the energy before the step, if asked for; and x′ in the type that the next step multiplies."""
+
+
+def advance(
+    step: Step,
+    x: Tensor,
+    c: Tensor,
+    energy: EnergyFunction | None,
+    copy: Tensor | None = None,
+    narrow: torch.dtype | None = None,
+) -> Advanced:
+    """One update of a normalised state.
+
+    Args:
+        step: the update.
+        x: the state.
+        c: the stimulus as it acts on x.
+        energy: which energy to return, that of x; None for none.
+        copy: x as autocast would cast it for the coupling, where the step before has handed it on.
+        narrow: the type in which to hand x′ on likewise, which the fused update alone does.
+
+    """
+    if step.compiled is not None:
+        return *step.compiled(x, c, energy), None
+    dim = osc.channel_axis(x)
+    jx = step.coupling(x if copy is None else copy)
+    if jx.shape != x.shape:
+        raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
+    if kernels.usable(x):
+        from akorn.execution import fused_step
+
+        if fused_step.why_not(step, x, jx, c) is None:
+            return fused_step.fused_step(step, x, jx, c, energy, narrow)
+    value = energy(x, jx, c) if energy is not None else None
+    grouped = osc.group(x, step.n, dim)
+    rotation = step.rotation.apply(grouped, dim) if step.rotation is not None else None
+    after = step.rule.step(grouped, osc.group(jx + c, step.n, dim), rotation, step.gamma(), dim)
+    return osc.ungroup(after, dim).to(x.dtype), value, None  # whatever autocast made of the parts
+
+
+def product_dtype(step: Step, x: Tensor) -> torch.dtype | None:
+    """The type to which autocast brings x the moment that the coupling gets it; None where that is not all it does.
+
+    It must do so once, since of several casts the gradients are added in float32.
+    """
+    kind = x.device.type
+    if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or not step.multiplies():
+        return None
+    return torch.get_autocast_dtype(kind)

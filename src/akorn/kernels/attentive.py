@@ -1,0 +1,51 @@
+"""The tensors of a Kuramoto step under attention, as the forms for solving take them (`solve` and `cpu`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from akorn.kernels import untransformed
+
+
+@dataclass(frozen=True)
+class AttentiveStep:
+    """x′ = Π[x + γ (Ωx + Proj_x(Jx + c))] where Jx is attention over the tokens, with free maps and no mask."""
+
+    qkv: Tensor
+    """W^Q, W^K and W^V: [3C, C]."""
+    bias: Tensor | None
+    """Their bias: [3C]."""
+    output: Tensor
+    """W^O: [C, C]."""
+    heads: int
+    """How many there are; D = C / heads."""
+    matrices: tuple[Tensor, ...]
+    """Positions as 2×2 matrices, [tokens, D/2, 2, 2]: none, on queries and keys, or also on values and outputs."""
+    gamma: Tensor
+    """γ, one value."""
+    omega: Tensor | None
+    """Ω of all oscillators: one rate of all pairs of components, [1], or a matrix [N, N]; None for no rotation."""
+    n: int
+    """Rotating dimensions N."""
+
+    @property
+    def channels(self) -> int:
+        """C."""
+        return self.output.shape[0]
+
+
+def not_plain(x: Tensor, c: object, weights: Iterable[Tensor], dtypes: Collection[torch.dtype]) -> str | None:
+    """What of the arrays no fast path knows, in words, or None; dtypes: those that state and weights may have."""
+    if not isinstance(c, Tensor) or c.shape != x.shape:
+        return "c changes from step to step"
+    if not (untransformed(x) and untransformed(c)):
+        return "function transforms are at work, or the state is no plain array"
+    for name, arrays in {"a state": [x], "a stimulus": [c], "weights": weights}.items():
+        for array in arrays:
+            if array.dtype not in dtypes or array.device != x.device:
+                return f"{name} of {array.dtype} on {array.device}"
+    return None

@@ -1,0 +1,74 @@
+"""A layer's parts as `akorn.execution` takes them: functions and tensors instead of modules.
+
+What a fast form relies on must be known, so it is said here and only of our own classes, exactly, to which no one
+listens: a subclass or a hook may do anything.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from akorn.execution.solve import AttentiveStep, Unknown
+from akorn.execution.step import Rotation
+from akorn.nn.attention import AttentionCoupling, _FreeMaps
+from akorn.nn.checks import hooked
+from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling
+from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
+from akorn.nn.position import GTA, Position, RotaryPosition
+from akorn.nn.rules import Kuramoto, UpdateRule
+
+_ON_HEADS = (type(None), Position, GTA, RotaryPosition)
+"""Positions that leave x alone."""
+
+
+def rotation(omega: nn.Module | None) -> Rotation | None:
+    """Ω of a layer."""
+    if omega is None:
+        return None
+    known = type(omega) in (NaturalFrequency, PairwiseFrequency)
+    return Rotation(
+        omega, (lambda: _values(omega)) if known and not hooked(omega) else None, known, type(omega).__name__
+    )
+
+
+def _values(omega: nn.Module) -> Tensor:
+    """Rates of pairs, or matrices."""
+    values = omega.rate if isinstance(omega, PairwiseFrequency) else omega.matrix
+    assert isinstance(values, Tensor)
+    return values
+
+
+def multiplies(coupling: nn.Module) -> bool:
+    """Whether all that a coupling does with x is to multiply it, once."""
+    if hooked(coupling):
+        return False
+    if type(coupling) is AttentionCoupling:
+        free = type(coupling.maps) is _FreeMaps and type(coupling.maps.qkv) is nn.Linear
+        return free and type(coupling.position) in _ON_HEADS
+    if type(coupling) is ConvCoupling:
+        return not coupling.periodic
+    return type(coupling) in (DenseCoupling, ScalarCoupling)
+
+
+def attentive(
+    coupling: nn.Module, omega: nn.Module | None, rule: UpdateRule, gamma: Tensor, n: int
+) -> AttentiveStep | Unknown:
+    """A step as the tensors that it reads, where the coupling is attention and every part is known."""
+    if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
+        return Unknown(f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}")
+    qkv, output = coupling.maps.qkv, coupling.maps.output
+    if type(qkv) is not nn.Linear or type(output) is not nn.Linear:
+        return Unknown("the coupling's maps were replaced by others")
+    if coupling.mask is not None:
+        return Unknown("the attention is masked")
+    matrices = coupling.matrices() if type(coupling.position) in _ON_HEADS else None
+    if matrices is None:
+        return Unknown(f"positions of another kind: {type(coupling.position).__name__}")
+    if type(rule) is not Kuramoto:
+        return Unknown(f"another update rule: {type(rule).__name__}")
+    if omega is not None and (
+        type(omega) not in (NaturalFrequency, PairwiseFrequency) or getattr(omega, "oscillators", None) is not None
+    ):
+        return Unknown(f"natural frequencies other than one for all oscillators: {type(omega).__name__}")
+    omega_values = None if omega is None else _values(omega)
+    return AttentiveStep(qkv.weight, qkv.bias, output.weight, coupling.heads, matrices, gamma, omega_values, n)
