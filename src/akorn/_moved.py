@@ -15,6 +15,7 @@ MOVED = {
     "akorn.devices": "akorn.runtime.devices",
     "akorn.files": "akorn.runtime.files",
     "akorn.pictures": "akorn.runtime.pictures",
+    "akorn.engine.devices": "akorn.engine.accelerator",
     "akorn.engine.ledger": "akorn.ledger.records",
     "akorn.engine.lock": "akorn.runtime.lock",
     "akorn.engine.tables": "akorn.ledger.tables",

@@ -144,16 +144,13 @@ def _ceilings(options: Options, device: torch.device) -> Ceilings:
     import torch
 
     from akorn.bench import measure_ceilings
+    from akorn.runtime.precision import numerics
 
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if options.precision == "float32" else "high")
-    try:
+    with numerics(options.precision, search=True):
         half = torch.bfloat16 if options.precision == "bf16" else torch.float32
         layers_alone = set(options.case) == {"layers"} and options.precision != "bf16"
         dtype = getattr(torch, options.dtype) if layers_alone else half
         return measure_ceilings(device, dtype, tiny=options.size == "tiny", repeats=options.repeats)
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _check(options: Options) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, devices, scalars, schedule
+from akorn.engine import checkpoint, scalars, schedule
+from akorn.engine.accelerator import start
 from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
@@ -28,8 +29,9 @@ from akorn.engine.state import TrainState
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
 from akorn.ledger import records
-from akorn.runtime import randomness
+from akorn.runtime import processes, randomness
 from akorn.runtime.lock import only_run
+from akorn.runtime.precision import numerics
 
 _AHEAD = 2  # batches that are read ahead, where data has to be read
 
@@ -67,8 +69,8 @@ def train(
     of the finished run is written into that folder; `overrides` says there how the recipe was changed.
     """
     check(config)
-    accelerator = devices.start(config)
-    with devices.numerics(config, search=True), ExitStack() as held:
+    accelerator = start(config)
+    with numerics(config.precision, deterministic=config.deterministic, search=True), ExitStack() as held:
         started = time.monotonic()
         randomness.seed_everything(config.seed, "data")
         data = task.build_data(accelerator.device)
@@ -120,7 +122,7 @@ def train(
                 step = state.step
 
                 if _due(step, config.log_every, total):
-                    means = {**state.meters.flush(accelerator), "learning_rate": rate}
+                    means = {**state.meters.flush(), "learning_rate": rate}
                     loss = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
@@ -163,7 +165,7 @@ def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
         with accelerator.autocast():
             loss, extra = state.task.loss(state.model, batch, state.generator, choice)
         accelerator.backward(loss)
-    devices.average_gradients(state.parameters, accelerator)
+    processes.average_gradients(state.parameters)
     logged: dict[str, Tensor] = {"loss": loss, **extra}
     if config.optimiser.clip:
         logged["gradient_norm"] = accelerator.clip_grad_norm_(state.parameters, config.optimiser.clip)
@@ -173,7 +175,7 @@ def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     state.optimiser.zero_grad()
     state.step += 1
     # Running statistics follow the main process, as under DDP, so that all processes stay the same model.
-    devices.copy_from_main(state.buffers, accelerator)
+    processes.copy_from_main(state.buffers)
     if state.ema:
         state.ema.update(state.model, state.step)
     state.meters.add(logged)

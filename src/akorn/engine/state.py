@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, devices, optimiser
+from akorn.engine import checkpoint, optimiser
 from akorn.engine.config import TrainConfig, differences, flatten
 from akorn.engine.ema import Ema, tensors
 from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
 from akorn.engine.task import Task
 from akorn.errors import AkornError
-from akorn.runtime import randomness
+from akorn.runtime import processes, randomness
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.randomness import derive_seed
 
@@ -39,7 +39,7 @@ class TrainState:
 
         randomness.seed_everything(config.seed, "model")  # the same in every process
         self.model: nn.Module = task.build_model().to(self.device).train()
-        devices.copy_from_main(tensors(self.model), accelerator)
+        processes.copy_from_main(tensors(self.model))
         self.ema = Ema(self.model, config.ema) if config.ema.decay else None
         self.parameters = optimiser.trainable(self.model)
         saved = self.model.state_dict()
@@ -69,7 +69,7 @@ class TrainState:
         """Write a checkpoint. Every process calls it; the main one writes, and returns the path."""
         if not all(bool(t.isfinite().all()) for t in self.model.parameters()):
             raise AkornError(f"the weights are no longer finite after step {self.step}; no checkpoint was written")
-        everyone = devices.gather(self._own_tensors(), self.accelerator)
+        everyone = processes.gather_objects(self._own_tensors())
         path = None
         if self.accelerator.is_main_process:
             groups: dict[str, Mapping[str, Tensor]] = {
