@@ -1,9 +1,10 @@
-"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a result.
+"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a model.
 
     out/
         checkpoints/step-…/     what `resume` goes on from
         scalars.jsonl           the curves
         tensorboard/            the same for TensorBoard
+        model/                  the finished model, and how it was trained (training.json)
 
 The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must lie on a disk
 that all of them see.
@@ -11,7 +12,7 @@ that all of them see.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,11 +29,12 @@ from akorn.engine.report import Report
 from akorn.engine.state import TrainState
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
-from akorn.ledger import records
+from akorn.ledger import write_record, write_training
 from akorn.runtime import processes, randomness
 from akorn.runtime.lock import only_run
 from akorn.runtime.precision import numerics
 
+MODEL = "model"  # in a run's folder
 _AHEAD = 2  # batches that are read ahead, where data has to be read
 
 
@@ -50,6 +52,8 @@ class TrainResult:
     seconds: float
     """Wall time, over all the pieces of a resumed run."""
     checkpoint: Path
+    folder: Path
+    """The finished model's: `training.json`, and what the model's `save_pretrained` writes, where it has one."""
     record: Path | None = None
     """The ledger's record, where one was asked for."""
 
@@ -65,8 +69,14 @@ def train(
 ) -> TrainResult:
     """Train the task's model and return it with its scores.
 
-    `resume` goes on from the newest checkpoint in `out`, or starts anew where there is none. With `results` a record
-    of the finished run is written into that folder; `overrides` says there how the recipe was changed.
+    Args:
+        task: the model, its data and its loss.
+        config: everything else about the run.
+        out: the run's folder.
+        resume: go on from the newest checkpoint in `out`, or start anew where there is none.
+        results: a folder for a record of the finished run; None for no record.
+        overrides: how the recipe was changed, by dotted names: the record and the model's `training.json` tell it.
+
     """
     check(config)
     accelerator = start(config)
@@ -136,7 +146,7 @@ def train(
 
         record = None
         if results is not None and main:
-            record = records.write_record(
+            record = write_record(
                 kind="train",
                 name=task.name,
                 metrics={**metrics, "loss": loss},
@@ -149,10 +159,13 @@ def train(
                 extra={"steps": total, "processes": accelerator.num_processes},
                 folder=results,
             )
+        model = state.best_model().eval()
+        if main:
+            _leave_model(model, task.name, config, out / MODEL, total, overrides)
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
             raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")
-        return TrainResult(state.best_model().eval(), total, loss, metrics, seconds(), final, record)
+        return TrainResult(model, total, loss, metrics, seconds(), final, out / MODEL, record)
 
 
 def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
@@ -190,6 +203,19 @@ def evaluate(state: TrainState) -> dict[str, float]:
         metrics = {name: float(value) for name, value in state.task.evaluate(model).items()}
     state.model.train()
     return metrics
+
+
+def _leave_model(
+    model: nn.Module, name: str, config: TrainConfig, folder: Path, steps: int, overrides: Mapping[str, Any] | None
+) -> None:
+    """Write the finished model, where it can save itself, and how it was trained."""
+    save: Callable[[Path], object] | None = getattr(model, "save_pretrained", None)
+    if save is not None:
+        save(folder)
+    write_training(
+        folder, recipe=name, seed=config.seed, precision=config.precision, weights=config.weights, steps=steps,
+        overrides=overrides,
+    )  # fmt: skip
 
 
 def home_of_order(data: Data, device: torch.device) -> torch.device:
