@@ -228,6 +228,7 @@ def test_a_row_needs_a_cell_for_each_heading() -> None:
 
 
 def test_config_and_ledger_need_no_torch() -> None:
-    program = "import sys, akorn.engine as e, akorn.ledger as l; e.TrainConfig(); l.render([], []); print('torch' in sys.modules)"
+    use = "import sys, akorn.engine as e, akorn.ledger as l; e.TrainConfig(); l.render([], []); l.record_evaluation"
+    program = f"{use}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr

@@ -17,6 +17,7 @@ from typing import Any
 from akorn._version import __version__
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
+from akorn.runtime.json_files import read_json
 
 FORMAT = "akorn-record"
 VERSION = 1
@@ -124,10 +125,7 @@ def read_records(folder: Path) -> list[Record]:
     """Return the records of a folder, oldest first, each with its file's name under "file"."""
     records = []
     for path in sorted(folder.glob("[!.]*.json")):  # not those that are being written
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise AkornError(f"{path}: not readable as a record ({error})") from error
+        record = read_json(path)
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
         if record.get("version") != VERSION:

@@ -177,12 +177,12 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
     from akorn.objects.data.files import looked_at
     from akorn.objects.data.layouts import load, load_generated
-    from akorn.objects.evaluate import progress_bar
     from akorn.runtime.processes import is_main
+    from akorn.runtime.progress import progress_bar
 
     read = load_generated if options.data is None else load
     try:
-        with progress_bar("reading pictures", is_main()) as report:
+        with progress_bar("reading pictures", wanted=is_main()) as report:
             data = read(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
         return data, looked_at(data).load([0])
     except AkornError:

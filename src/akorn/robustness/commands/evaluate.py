@@ -215,17 +215,10 @@ def _load(name: str) -> CifarNet:
 
 def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Report:
     """Run the evaluation with a progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
+    from akorn.runtime.progress import progress_bar
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        row = bar.add_task("scoring", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(row, description=what, completed=done, total=total or None)
-
-        return work(tell)
+    with progress_bar("scoring") as bar:
+        return work(lambda what, done, total: bar(done, total, text=what))
 
 
 def _named(model: str) -> str:
