@@ -171,13 +171,7 @@ def train(
 def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     """Take one step of the optimiser. Nothing here waits for the device."""
     accelerator, config = state.accelerator, state.config
-    choice = state.task.choose()
-    if state.graphs is not None:
-        loss, extra = state.graphs(batch, choice)
-    else:
-        with accelerator.autocast():
-            loss, extra = state.task.loss(state.model, batch, state.generator, choice)
-        accelerator.backward(loss)
+    loss, extra = state.backward(batch, state.task.choose())
     processes.average_gradients(state.parameters)
     logged: dict[str, Tensor] = {"loss": loss, **extra}
     if config.optimiser.clip:

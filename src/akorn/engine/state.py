@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from akorn.engine import checkpoint, optimiser
 from akorn.engine.config import TrainConfig, differences, flatten
 from akorn.engine.ema import Ema, tensors
-from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
-from akorn.engine.task import Task
+from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
+from akorn.execution import GraphedStep, graphed
 from akorn.runtime import processes, randomness
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.randomness import derive_seed
@@ -56,9 +56,22 @@ class TrainState:
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
-        self.graphs: GraphedLoss | None = None
-        if config.graph and self.device.type == "cuda" and accelerator.num_processes == 1:
-            self.graphs = GraphedLoss(task, self.model, self.parameters, self.generator, accelerator)
+        self.graphed: GraphedStep[tuple[Tensor, dict[str, Tensor]]] | None = None
+        if config.graph and accelerator.num_processes == 1:
+            self.graphed = graphed(self.loss, self.model, generators=[self.generator])
+
+    def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the task's loss in the run's precision, and its companions."""
+        with self.accelerator.autocast():
+            return self.task.loss(self.model, batch, self.generator, choice)
+
+    def backward(self, batch: Batch, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
+        """Leave the gradients of the loss in the parameters; return the loss and its companions."""
+        if self.graphed is not None:  # which simply runs where there are no CUDA graphs
+            return self.graphed(*batch, choice=choice)
+        loss, extra = self.loss(*batch, choice=choice)
+        self.accelerator.backward(loss)
+        return loss, extra
 
     def best_model(self) -> nn.Module:
         """Return the model to evaluate: the average once it has started, where the config wants it, or the last."""

@@ -1,0 +1,2 @@
+from .graph import GraphedStep as GraphedStep
+from .graph import graphed as graphed
