@@ -16,6 +16,8 @@ MOVED = {
     "akorn.files": "akorn.runtime.files",
     "akorn.pictures": "akorn.runtime.pictures",
     "akorn.engine.ema": "akorn.engine.average",
+    "akorn.engine.devices": "akorn.engine.accelerator",
+    "akorn.engine.graph": "akorn.execution.graph",
     "akorn.engine.ledger": "akorn.ledger.records",
     "akorn.engine.lock": "akorn.runtime.lock",
     "akorn.engine.tables": "akorn.ledger.tables",

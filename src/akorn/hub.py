@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
+from akorn.runtime.json_files import read_object
 
 LIBRARY = "akorn"
 VERSION = 1
@@ -175,13 +176,8 @@ def _narrow(name: str, tensor: Tensor, dtype: StoredType) -> Tensor:
 
 
 def _read_config(file: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:  # bad UTF-8 or bad JSON
-        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
-    if not isinstance(config, dict) or config.pop("library", None) != LIBRARY or "task" not in config:
+    config = read_object(file)
+    if config.pop("library", None) != LIBRARY or "task" not in config:
         raise AkornError(f"{file}: not a model of {LIBRARY}")
     version = config.pop("version", None)
     if version != VERSION:

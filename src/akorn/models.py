@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akorn import rooms
 from akorn.errors import AkornError
 from akorn.rooms import CONFIG, WEIGHTS
+from akorn.runtime.json_files import read_object
 
 if TYPE_CHECKING:
     from akorn.hub import HubModel
@@ -87,7 +87,7 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     file, config = folder / "training.json", folder / CONFIG
     if not file.is_file():
         return None
-    origin = _read_json(file)
+    origin = read_object(file)
     if "recipe" not in origin:
         return None
     known: dict[str, Any] = {"seed": None, "overrides": {}, **origin}
@@ -95,21 +95,8 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
         if not isinstance(known[key], kind):
             raise AkornError(f"{file}: damaged, {key} is {known[key]!r}, expected {expected}")
     if config.is_file():
-        origin["weights_sha256"] = _read_json(config).get("sha256")
+        origin["weights_sha256"] = read_object(config).get("sha256")
     return origin
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    """The object that a file holds; AkornError where it holds none."""
-    try:
-        content = json.loads(file.read_bytes())
-    except OSError as error:
-        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except (ValueError, RecursionError) as error:  # no text, no JSON, numbers or nesting beyond all bounds
-        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise AkornError(f"{file}: damaged, it holds a {type(content).__name__}, expected an object")
-    return content
 
 
 def _build(room: str, settings: dict[str, Any]) -> HubModel:

@@ -13,7 +13,6 @@ A new task adds these and its name to `ROOMS`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from akorn.errors import AkornError
+from akorn.runtime.json_files import read_object
 
 if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
@@ -102,8 +102,8 @@ def room_of_model(name_or_folder: str | Path) -> str | None:
     """Where a model is at home, by its folder's config or its name; None where neither tells."""
     for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
         try:
-            task = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["task"]
-        except (OSError, ValueError, KeyError, TypeError):
+            task = read_object(folder / CONFIG).get("task")
+        except AkornError:
             continue
         if task in ROOMS:
             return str(task)

@@ -117,16 +117,18 @@ def test_two_processes_and_one_agree(tmp_path: Path) -> None:
 
 def main() -> None:
     """One of two processes: half of the batch, then the gradients' mean as the engine takes it."""
-    from akorn.engine import TrainConfig, devices
+    from akorn.engine import TrainConfig
+    from akorn.engine.accelerator import start
+    from akorn.runtime.processes import average_gradients
 
     torch.set_num_threads(1)
-    accelerator = devices.start(TrainConfig(device="cpu"))
+    accelerator = start(TrainConfig(device="cpu"))
     assert accelerator.num_processes == 2
     rank = accelerator.process_index
     loss, gradient = loss_and_gradient(batch().chunk(2)[rank])
     weight = torch.nn.Parameter(torch.zeros_like(gradient))
     weight.grad = gradient
-    devices.average_gradients([weight], accelerator)
+    average_gradients([weight])
     torch.save((loss, weight.grad), Path(sys.argv[1]) / f"{rank}.pt")
 
 

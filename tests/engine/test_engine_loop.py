@@ -1,6 +1,7 @@
 """The loop as a whole: one step by hand, hooks, refusals, what it leaves behind."""
 
 import copy
+import json
 import math
 import os
 from dataclasses import replace
@@ -241,6 +242,34 @@ def test_record_and_tensorboard(tmp_path: Path) -> None:
     events = EventAccumulator(str(out / "tensorboard")).Reload()
     assert [e.step for e in events.Scalars("loss")] == [7, 14]
     assert events.Scalars("eval/error")[0].value == pytest.approx(result.metrics["error"])
+
+
+def test_every_run_tells_how_its_model_was_trained(tmp_path: Path) -> None:
+    """From Python too, and for a model that cannot save itself."""
+    config = replace(CONFIG, steps=3, seed=2, weights="last")
+    result = train(ToyTask(), config, tmp_path, overrides={"data.path": Path("boards.csv")})
+    assert result.folder == tmp_path / "model"
+    assert [path.name for path in result.folder.iterdir()] == ["training.json"]
+    assert json.loads((result.folder / "training.json").read_text()) == {
+        **{"recipe": "toy", "seed": 2, "precision": "float32", "weights": "last"},
+        **{"overrides": {"data.path": "boards.csv"}, "steps": 3},
+    }
+
+
+def test_a_model_that_can_save_itself_is_saved(tmp_path: Path) -> None:
+    class Saving(nn.Sequential):
+        def save_pretrained(self, folder: Path) -> None:
+            folder.mkdir(exist_ok=True)
+            torch.save(self.state_dict(), folder / "weights.pt")
+
+    class SavingTask(ToyTask):
+        def build_model(self) -> nn.Module:
+            return Saving(*super().build_model())  # type: ignore[misc]
+
+    result = train(SavingTask(), replace(CONFIG, steps=20), tmp_path)
+    saved = torch.load(result.folder / "weights.pt", weights_only=True)
+    for name, tensor in result.model.state_dict().items():  # the average, not the last weights
+        assert torch.equal(saved[name], tensor)
 
 
 @pytest.mark.gpu

@@ -8,7 +8,6 @@ import torch
 from engine_toy import ToyTask
 
 from akorn.engine import TrainConfig, train
-from akorn.engine.devices import numerics
 
 CONFIG = TrainConfig(steps=2, batch_size=8, device="cpu", tensorboard=False)
 
@@ -30,11 +29,3 @@ def test_cudnn_searches_in_training_unless_deterministic(
     assert seen
     assert set(seen) == {not deterministic}
     assert torch.backends.cudnn.benchmark == before
-
-
-def test_without_a_search_it_is_off_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluation meets many shapes once: a search for each would cost more than it brings."""
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
-    with numerics(CONFIG):
-        assert not torch.backends.cudnn.benchmark
-    assert torch.backends.cudnn.benchmark

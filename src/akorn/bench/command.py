@@ -81,26 +81,23 @@ def run(options: Options) -> int:
     _check(options)
     options = _sized(options)
     import torch
-    from rich.console import Console
-    from rich.progress import Progress
 
     from akorn.bench import as_records, bench
+    from akorn.runtime.progress import progress_bar
 
     torch.manual_seed(options.seed)
     device = pick_device(options.device)
     started = time.monotonic()
     rows: list[Row] = []
-    console = Console(stderr=True)
     ceilings = _ceilings(options, device)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("measuring", total=None)
+    with progress_bar("measuring") as bar:
         try:
             for row in bench(
                 _pieces(options, device), device=device, precision=options.precision, ceilings=ceilings,
                 repeats=options.repeats,
             ):  # fmt: skip
                 rows.append(row)
-                progress.update(task, description=f"{row.case} {row.name} {row.size} T={row.steps} {row.mode}")
+                bar(len(rows), text=f"{row.case} {row.name} {row.size} T={row.steps} {row.mode}")
         except (ValueError, MemoryError) as error:
             raise AkornError(str(error) or "there is not enough memory for these sizes") from error
     if options.record is not None:
@@ -144,16 +141,13 @@ def _ceilings(options: Options, device: torch.device) -> Ceilings:
     import torch
 
     from akorn.bench import measure_ceilings
+    from akorn.runtime.precision import numerics
 
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if options.precision == "float32" else "high")
-    try:
+    with numerics(options.precision, search=True):
         half = torch.bfloat16 if options.precision == "bf16" else torch.float32
         layers_alone = set(options.case) == {"layers"} and options.precision != "bf16"
         dtype = getattr(torch, options.dtype) if layers_alone else half
         return measure_ceilings(device, dtype, tiny=options.size == "tiny", repeats=options.repeats)
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _check(options: Options) -> None:

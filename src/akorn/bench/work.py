@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from akorn import kernels
 from akorn.nn import AttentionCoupling, KuramotoLayer, Recompute, Store
+from akorn.runtime.precision import numerics
 
 Mode = Literal["forward", "training"]
 Inputs = tuple[Tensor, ...]
@@ -207,17 +208,16 @@ class Runner:
     @contextmanager
     def _set(self, form: Form) -> Iterator[None]:
         """Switch kernels, compiled steps, recomputation and precision as the form wants them, for a while."""
-        was, matmul = kernels.enabled(), torch.get_float32_matmul_precision()
+        was = kernels.enabled()
         kernels.enable(form.kernels)
-        torch.set_float32_matmul_precision("highest" if self.precision == "float32" else "high")
         for layer in self.layers:
             layer.gradients = Recompute() if form.recompute else Store()
             layer.use_compiled_step(form.compiled)
         try:
-            yield
+            with numerics(self.precision, search=True):
+                yield
         finally:
             kernels.enable(was)
-            torch.set_float32_matmul_precision(matmul)
             for layer in self.layers:
                 layer.gradients = Store()
                 layer.use_compiled_step(False)

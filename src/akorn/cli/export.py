@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,9 +9,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from akorn.cli.common import CommonOptions, print_json, say
-from akorn.cli.train import write_origin
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
+from akorn.ledger import write_training
 from akorn.rooms import part, recipes, room_of_recipe
 
 
@@ -50,9 +49,10 @@ def run(options: Options) -> int:
     folder = options.out if options.out is not None else home / f"model-{which}"
     model.eval().save_pretrained(folder)
     config = found.facts["config"]
-    trained = dataclasses.replace(default.train, seed=config["seed"], precision=config["precision"], weights=which)
-    changed: Any = dataclasses.replace(default, train=trained)  # type: ignore[type-var]
-    write_origin(folder, changed, found.step, _overrides(default, found.facts, which))
+    write_training(
+        folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
+        overrides=_overrides(default, found.facts, which),
+    )  # fmt: skip
     say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
     if options.json:
         print_json({"recipe": name, "model": str(folder), "steps": found.step, "weights": which})

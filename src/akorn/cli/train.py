@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, sa
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
-from akorn.runtime.files import replacing
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,9 @@ def run(options: Options) -> int:
     result = train(task, recipe.train, out, options.resume, results=ledger, overrides=overrides)
     if not is_main():
         return 0
-    folder = out / "model"
-    result.model.save_pretrained(folder)  # type: ignore[operator]
-    write_origin(folder, recipe, result.steps, overrides)
-    say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {folder}")
+    say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {result.folder}")
     if options.json:
-        print_json({"recipe": recipe.name, "model": str(folder), "loss": result.loss, **result.metrics})
+        print_json({"recipe": recipe.name, "model": str(result.folder), "loss": result.loss, **result.metrics})
     return 0
 
 
@@ -112,21 +107,6 @@ def _configured(options: Options) -> Recipe:
         valid = dataclasses.replace(valid, path=options.valid)
     changed: Recipe = dataclasses.replace(recipe, train=train, data=data, valid=valid)
     return changed
-
-
-def write_origin(folder: Path, recipe: Recipe, steps: int, overrides: dict[str, Any]) -> None:
-    """Leave beside a model how it was trained: `akorn.models.training_of` reads it."""
-    train = recipe.train
-    origin = {
-        "recipe": recipe.name,
-        "seed": train.seed,
-        "precision": train.precision,
-        "weights": train.weights,
-        "overrides": overrides,
-        "steps": steps,
-    }
-    with replacing(folder / "training.json") as temporary:
-        temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n")
 
 
 def _overrides(default: Any, recipe: Any) -> dict[str, Any]:

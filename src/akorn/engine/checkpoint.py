@@ -23,6 +23,7 @@ from torch import Tensor
 from akorn.engine import shards
 from akorn.engine.config import Weights
 from akorn.errors import AkornError
+from akorn.runtime.json_files import parse_json
 
 FORMAT = "akorn-checkpoint"
 VERSION = 1
@@ -148,16 +149,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise AkornError(f"{path}: not a checkpoint, expected a folder with {MANIFEST}")
     if not file.is_file():
         raise AkornError(f"{file}: missing, so {path} is not a whole checkpoint")
-    try:
-        text = file.read_bytes().decode("utf-8")
-        manifest = json.loads(text)
-    except ValueError as error:  # bad UTF-8 or bad JSON
-        raise AkornError(f"{file}: damaged, not readable as JSON ({error})") from error
+    content = file.read_bytes()
+    manifest = parse_json(content, file)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise AkornError(f"{file}: not a checkpoint of akorn, expected format {FORMAT!r}")
     if manifest.get("version") != VERSION:
         raise AkornError(f"{file}: format version {manifest.get('version')!r}, this akorn reads version {VERSION}")
-    same = text == _text(manifest)  # a changed blank would not change the digest
+    same = content == _text(manifest).encode()  # a changed blank would not change the digest
     if manifest.pop("sha256", None) != _digest(manifest) or not same:
         raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
     return manifest

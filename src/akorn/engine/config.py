@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from akorn.errors import AkornError
+from akorn.runtime.precision import Precision
 
-Precision = Literal["float32", "tf32", "bf16", "fp16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Weights = Literal["average", "last"]
 Compile = Literal["auto", "yes", "no"]

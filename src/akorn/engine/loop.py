@@ -1,9 +1,10 @@
-"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a result.
+"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a model.
 
     out/
         checkpoints/step-…/     what `resume` goes on from
         scalars.jsonl           the curves
         tensorboard/            the same for TensorBoard
+        model/                  the finished model, and how it was trained (training.json)
 
 The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must lie on a disk
 that all of them see.
@@ -11,7 +12,7 @@ that all of them see.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,17 +21,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, devices, scalars, schedule
+from akorn.engine import checkpoint, scalars, schedule
+from akorn.engine.accelerator import start
 from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
-from akorn.ledger import records
-from akorn.runtime import randomness
+from akorn.ledger import write_record, write_training
+from akorn.runtime import processes, randomness
 from akorn.runtime.lock import only_run
+from akorn.runtime.precision import numerics
 
+MODEL = "model"  # in a run's folder
 _AHEAD = 2  # batches that are read ahead, where data has to be read
 
 
@@ -48,6 +52,8 @@ class TrainResult:
     seconds: float
     """Wall time, over all the pieces of a resumed run."""
     checkpoint: Path
+    folder: Path
+    """The finished model's: `training.json`, and what the model's `save_pretrained` writes, where it has one."""
     record: Path | None = None
     """The ledger's record, where one was asked for."""
 
@@ -63,12 +69,18 @@ def train(
 ) -> TrainResult:
     """Train the task's model and return it with its scores.
 
-    `resume` goes on from the newest checkpoint in `out`, or starts anew where there is none. With `results` a record
-    of the finished run is written into that folder; `overrides` says there how the recipe was changed.
+    Args:
+        task: the model, its data and its loss.
+        config: everything else about the run.
+        out: the run's folder.
+        resume: go on from the newest checkpoint in `out`, or start anew where there is none.
+        results: a folder for a record of the finished run; None for no record.
+        overrides: how the recipe was changed, by dotted names: the record and the model's `training.json` tell it.
+
     """
     check(config)
-    accelerator = devices.start(config)
-    with devices.numerics(config, search=True), ExitStack() as held:
+    accelerator = start(config)
+    with numerics(config.precision, deterministic=config.deterministic, search=True), ExitStack() as held:
         started = time.monotonic()
         randomness.seed_everything(config.seed, "data")
         data = task.build_data(accelerator.device)
@@ -120,7 +132,7 @@ def train(
                 step = state.step
 
                 if _due(step, config.log_every, total):
-                    means = {**state.meters.flush(accelerator), "learning_rate": rate}
+                    means = {**state.meters.flush(), "learning_rate": rate}
                     loss = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
@@ -134,7 +146,7 @@ def train(
 
         record = None
         if results is not None and main:
-            record = records.write_record(
+            record = write_record(
                 kind="train",
                 name=task.name,
                 metrics={**metrics, "loss": loss},
@@ -147,23 +159,20 @@ def train(
                 extra={"steps": total, "processes": accelerator.num_processes},
                 folder=results,
             )
+        model = state.best_model().eval()
+        if main:
+            _leave_model(model, task.name, config, out / MODEL, total, overrides)
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
             raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")
-        return TrainResult(state.best_model().eval(), total, loss, metrics, seconds(), final, record)
+        return TrainResult(model, total, loss, metrics, seconds(), final, out / MODEL, record)
 
 
 def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     """Take one step of the optimiser. Nothing here waits for the device."""
     accelerator, config = state.accelerator, state.config
-    choice = state.task.choose()
-    if state.graphs is not None:
-        loss, extra = state.graphs(batch, choice)
-    else:
-        with accelerator.autocast():
-            loss, extra = state.task.loss(state.model, batch, state.generator, choice)
-        accelerator.backward(loss)
-    devices.average_gradients(state.parameters, accelerator)
+    loss, extra = state.backward(batch, state.task.choose())
+    processes.average_gradients(state.parameters)
     logged: dict[str, Tensor] = {"loss": loss, **extra}
     if config.optimiser.clip:
         logged["gradient_norm"] = accelerator.clip_grad_norm_(state.parameters, config.optimiser.clip)
@@ -173,7 +182,7 @@ def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     state.optimiser.zero_grad()
     state.step += 1
     # Running statistics follow the main process, as under DDP, so that all processes stay the same model.
-    devices.copy_from_main(state.buffers, accelerator)
+    processes.copy_from_main(state.buffers)
     if state.ema:
         state.ema.update(state.model, state.step)
     state.meters.add(logged)
@@ -188,6 +197,19 @@ def evaluate(state: TrainState) -> dict[str, float]:
         metrics = {name: float(value) for name, value in state.task.evaluate(model).items()}
     state.model.train()
     return metrics
+
+
+def _leave_model(
+    model: nn.Module, name: str, config: TrainConfig, folder: Path, steps: int, overrides: Mapping[str, Any] | None
+) -> None:
+    """Write the finished model, where it can save itself, and how it was trained."""
+    save: Callable[[Path], object] | None = getattr(model, "save_pretrained", None)
+    if save is not None:
+        save(folder)
+    write_training(
+        folder, recipe=name, seed=config.seed, precision=config.precision, weights=config.weights, steps=steps,
+        overrides=overrides,
+    )  # fmt: skip
 
 
 def home_of_order(data: Data, device: torch.device) -> torch.device:

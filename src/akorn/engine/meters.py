@@ -1,10 +1,11 @@
 """Running means of the loss and its companions, kept on the device: the host asks for them at log steps only."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from akorn.runtime import processes
 
 _COUNT = "count"
 
@@ -23,10 +24,10 @@ class Meters:
             value = value.detach().float()
             self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
 
-    def flush(self, accelerator: Any) -> dict[str, float]:
+    def flush(self) -> dict[str, float]:
         """Return the means over the steps since the last call and over all processes, and start anew."""
         stacked = torch.stack(list(self.sums.values())) / self.count
-        means = accelerator.reduce(stacked, "mean").tolist()  # here the host waits
+        means = processes.average(stacked).tolist()  # here the host waits
         named = dict(zip(self.sums, means, strict=True))
         self.count, self.sums = 0, {}
         return named

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from akorn.engine.scalars import ScalarLog
+from akorn.runtime.progress import progress_bar
 
 _QUIET_SECONDS = 30.0  # between lines where the output is no terminal
 
@@ -36,16 +36,8 @@ class Report:
             make: Any = SummaryWriter
             self._tensorboard = make(str(out / "tensorboard"), purge_step=step + 1)
             self._stack.callback(self._tensorboard.close)
-        columns = (
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
-        )
-        bar = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
+        bar = progress_bar(name, total, done=step, counted=True, console=self._console)
         self._bar = self._stack.enter_context(bar)
-        self._row = bar.add_task(name, total=total, completed=step, text="")
 
     def scalars(self, step: int, seconds: float, values: Mapping[str, float], *, progress: bool = True) -> None:
         """Log values of a step; with `progress` also move the bar."""
@@ -77,7 +69,7 @@ class Report:
             self._rate = rate if not self._rate else 0.7 * self._rate + 0.3 * rate
         left = (self.total - step) / self._rate if self._rate else float("nan")
         text = f"loss {loss:.4g}  {self._rate:.3g} steps/s  {_clock(left)} left"
-        self._bar.update(self._row, completed=step, text=text)
+        self._bar(step, remark=text)
         if not self._console.is_terminal and (now - self._spoke > _QUIET_SECONDS or step == self.total):
             self._spoke = now
             self.note(f"{self.name}: step {step}/{self.total}  {text}")

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, devices, optimiser
+from akorn.engine import checkpoint, optimiser
 from akorn.engine.average import Average, tensors
 from akorn.engine.config import TrainConfig, differences, flatten
-from akorn.engine.graph import GraphedLoss
 from akorn.engine.meters import Meters
-from akorn.engine.task import Task
+from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
-from akorn.runtime import randomness
+from akorn.execution import GraphedStep, graphed
+from akorn.runtime import processes, randomness
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.randomness import derive_seed
 
@@ -39,7 +39,7 @@ class TrainState:
 
         randomness.seed_everything(config.seed, "model")  # the same in every process
         self.model: nn.Module = task.build_model().to(self.device).train()
-        devices.copy_from_main(tensors(self.model), accelerator)
+        processes.copy_from_main(tensors(self.model))
         self.ema = Average(self.model, config.ema) if config.ema.decay else None
         self.parameters = optimiser.trainable(self.model)
         saved = self.model.state_dict()
@@ -56,9 +56,22 @@ class TrainState:
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
-        self.graphs: GraphedLoss | None = None
-        if config.graph and self.device.type == "cuda" and accelerator.num_processes == 1:
-            self.graphs = GraphedLoss(task, self.model, self.parameters, self.generator, accelerator)
+        self.graphed: GraphedStep[tuple[Tensor, dict[str, Tensor]]] | None = None
+        if config.graph and accelerator.num_processes == 1:
+            self.graphed = graphed(self.loss, self.model, generators=[self.generator])
+
+    def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the task's loss in the run's precision, and its companions."""
+        with self.accelerator.autocast():
+            return self.task.loss(self.model, batch, self.generator, choice)
+
+    def backward(self, batch: Batch, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
+        """Leave the gradients of the loss in the parameters; return the loss and its companions."""
+        if self.graphed is not None:  # which simply runs where there are no CUDA graphs
+            return self.graphed(*batch, choice=choice)
+        loss, extra = self.loss(*batch, choice=choice)
+        self.accelerator.backward(loss)
+        return loss, extra
 
     def best_model(self) -> nn.Module:
         """Return the model to evaluate: the average once it has started, where the config wants it, or the last."""
@@ -69,7 +82,7 @@ class TrainState:
         """Write a checkpoint. Every process calls it; the main one writes, and returns the path."""
         if not all(bool(t.isfinite().all()) for t in self.model.parameters()):
             raise AkornError(f"the weights are no longer finite after step {self.step}; no checkpoint was written")
-        everyone = devices.gather(self._own_tensors(), self.accelerator)
+        everyone = processes.gather_objects(self._own_tensors())
         path = None
         if self.accelerator.is_main_process:
             groups: dict[str, Mapping[str, Tensor]] = {

@@ -10,12 +10,14 @@
     solve         T steps without gradients as CUDA graphs or, on a CPU, in long passes
     ops           what is around the steps: norms, convolutions, attention, the readout's lengths, Π
     compiled      a single step by torch.compile
+    graph         anyone's training step as a CUDA graph
 
 """
 
 from akorn.execution import ops
 from akorn.execution.compiled import compiled_alone
 from akorn.execution.gradients import Gradients, LastSteps, Recompute, Store
+from akorn.execution.graph import GraphedStep, graphed
 from akorn.execution.run import Drive, Ran, Stimulus, changing, constant, in_one_order, run
 from akorn.execution.step import EnergyFunction, Rotation, Step, advance
 
@@ -23,6 +25,7 @@ __all__ = [
     "Drive",
     "EnergyFunction",
     "Gradients",
+    "GraphedStep",
     "LastSteps",
     "Ran",
     "Recompute",
@@ -34,6 +37,7 @@ __all__ = [
     "changing",
     "compiled_alone",
     "constant",
+    "graphed",
     "in_one_order",
     "ops",
     "run",

@@ -1,7 +1,10 @@
 from .records import Record as Record
+from .records import model_name as model_name
 from .records import read_records as read_records
+from .records import record_evaluation as record_evaluation
 from .records import write_record as write_record
 from .tables import Cell as Cell
 from .tables import Row as Row
 from .tables import Table as Table
 from .tables import render as render
+from .training import write_training as write_training

@@ -17,6 +17,7 @@ from typing import Any
 from akorn._version import __version__
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
+from akorn.runtime.json_files import read_json
 
 FORMAT = "akorn-record"
 VERSION = 1
@@ -71,14 +72,60 @@ def write_record(
     return path
 
 
+def record_evaluation(
+    model: str | Path,
+    metrics: Mapping[str, float],
+    *,
+    training: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+    data_fingerprint: str,
+    wall_time: float,
+    device: str,
+    folder: Path,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
+    """Record the evaluation of a model and return the record's path.
+
+    It stands under the recipe's name and the training's seed where the model's folder tells them, else under the
+    model's own name and seed 0.
+
+    Args:
+        model: the name or folder of the model.
+        metrics: its scores.
+        training: what `akorn.models.training_of(model)` found, which is kept in the record.
+        config: all that the scores depend on beside the model.
+        data_fingerprint: a digest of the data.
+        wall_time: seconds that the evaluation took.
+        device: where it ran.
+        folder: the ledger.
+        extra: anything else worth keeping, as JSON values.
+
+    """
+    name = model_name(model, training)
+    return write_record(
+        kind="eval",
+        name=name,
+        metrics=metrics,
+        config={"model": name, **config},
+        seed=int(training["seed"]) if training else 0,
+        data_fingerprint=data_fingerprint,
+        wall_time=wall_time,
+        device=device,
+        folder=folder,
+        extra={**(extra or {}), "training": training},
+    )
+
+
+def model_name(model: str | Path, training: Mapping[str, Any] | None) -> str:
+    """How records call a model: by the recipe that made it, where that is known, else by its folder's name."""
+    return Path(model).name if training is None else str(training["recipe"])
+
+
 def read_records(folder: Path) -> list[Record]:
     """Return the records of a folder, oldest first, each with its file's name under "file"."""
     records = []
     for path in sorted(folder.glob("[!.]*.json")):  # not those that are being written
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise AkornError(f"{path}: not readable as a record ({error})") from error
+        record = read_json(path)
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
         if record.get("version") != VERSION:

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from akorn.objects.pictures import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
-from akorn.runtime.files import replacing
+from akorn.runtime.animation import write_gif
 
 _SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above
 _MOST = 480  # pixels: the longest side of a panel; a GIF is at most 65,535 wide, and all its pages are in memory
@@ -34,8 +34,6 @@ def write_animation(
     """
     if not states or any(block.ndim != 4 for block in states):
         raise ValueError(f"states are [T + 1, C, h, w] for each block, got {[list(block.shape) for block in states]}")
-    if milliseconds < 20 or hold < 20:
-        raise ValueError(f"a picture must last at least 20 ms, got {milliseconds} and {hold}")
     pages = []
     first, labels = _reduced(as_rgb(image), np.asarray(clusters))
     last = colour_labels(labels)
@@ -43,15 +41,7 @@ def write_animation(
         for step, colours in enumerate(colour_states(block)):
             where = f"step {step} of {len(block) - 1}" + (f", block {number}" if len(states) > 1 else "")
             pages.append(_page((first, colours, last), ("picture", where, "clusters")))
-    few = pages[:: max(len(pages) // 8, 1)]
-    sample = Image.fromarray(np.concatenate([np.asarray(page)[::2, ::2] for page in few]))
-    colours_of_all = sample.quantize(255, method=Image.Quantize.MEDIANCUT)  # one palette, so that nothing flickers
-    flat = [page.quantize(palette=colours_of_all, dither=Image.Dither.NONE) for page in pages]
-    durations = [milliseconds] * (len(flat) - 1) + [hold]
-    with replacing(path) as temporary:
-        flat[0].save(
-            temporary, format="GIF", save_all=True, append_images=flat[1:], duration=durations, loop=0, optimize=False
-        )
+    write_gif(path, pages, milliseconds=milliseconds, hold=hold)
 
 
 def _reduced(picture: Pixels, labels: Labels) -> tuple[Pixels, Labels]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,11 +16,11 @@ from torch import Tensor
 from akorn.errors import AkornError
 from akorn.objects import metrics
 from akorn.objects.cluster import Method
-from akorn.objects.data.generated import Progress
 from akorn.objects.data.pictures import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS
 from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
 from akorn.runtime import processes
+from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
 _CELLS = 2**22  # patches × channels that clustering holds at a time, roughly: it decides the batch
@@ -158,7 +157,7 @@ def _score_all(
     total = len(data)
     table = torch.zeros(len(counts), len(names), total, dtype=torch.float64)
     starts = range(0, total, batch)
-    with progress_bar(f"{total} pictures", progress and rank == 0) as report:
+    with progress_bar(f"{total} pictures", wanted=progress and rank == 0) as report:
         for done, start in enumerate(starts[rank::world], 1):
             chosen = list(range(start, min(start + batch, total)))
             scores = _score_batch(segmenter, data.load(chosen), counts, names, start // batch)
@@ -190,18 +189,3 @@ def _score_batch(segmenter: Segmenter, pictures: Pictures, counts: list[int], na
 def _train(model: Extractor, mode: bool) -> None:
     if isinstance(model, torch.nn.Module):
         model.train(mode)
-
-
-@contextmanager
-def progress_bar(text: str, wanted: bool = True) -> Iterator[Progress]:
-    """A progress bar on stderr, for a function that is told how many are done, of how many."""
-    if not wanted:
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-        row = bar.add_task(text, total=None)
-        yield lambda done, total: bar.update(row, completed=done, total=total)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
 from akorn.objects.recipes import ObjectsRecipe
+from akorn.runtime.json_files import read_object
 
 
 class TrainingPictures:
@@ -130,7 +130,7 @@ class ObjectsTask(Task):
         if init is None or not Path(init).is_dir():
             return init
         read_folder(Path(init))  # says what is wrong with the folder, if anything is
-        return str(json.loads((Path(init) / CONFIG).read_text(encoding="utf-8"))["sha256"])
+        return str(read_object(Path(init) / CONFIG)["sha256"])
 
     def _training(self) -> PictureSet:
         if self._pictures is None:

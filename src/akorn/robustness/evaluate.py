@@ -14,13 +14,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from akorn.engine.config import TrainConfig
-from akorn.engine.devices import numerics
 from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
 from akorn.robustness.noise import NoiseName, random_noise
 from akorn.robustness.protocol import NOISE
+from akorn.runtime.precision import numerics
 from akorn.runtime.randomness import derive_seed
 
 Precision = Literal["float32", "tf32", "bf16"]
@@ -217,10 +216,8 @@ def asked(model: nn.Module, precision: Precision = "float32", *, search: bool = 
     for parameter in wanted:
         parameter.requires_grad_(False)
     try:
-        autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
         with (
-            numerics(TrainConfig(precision=precision), search=search),
-            autocast,
+            numerics(precision, autocast=device, search=search),
             channels_last(model) if tensor_cores else nullcontext(),
         ):
             yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -24,6 +23,7 @@ from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import CONTINUES, Change, CifarRecipe, DataConfig
+from akorn.runtime.json_files import read_object
 
 _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
@@ -159,7 +159,7 @@ class CifarTask(Task):
         if self.recipe.init is None:
             return None
         read_folder(self.recipe.init)  # says what is wrong with the folder, if anything is
-        return str(json.loads((self.recipe.init / CONFIG).read_text(encoding="utf-8"))["sha256"])
+        return str(read_object(self.recipe.init / CONFIG)["sha256"])
 
 
 def make_task(recipe: CifarRecipe) -> CifarTask:

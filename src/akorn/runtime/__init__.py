@@ -1,1 +1,1 @@
-"""What every room shares, each written once: devices, processes, random states, files, pictures."""
+"""What every room shares, each written once: devices, processes, precision, seeds, files, progress, animations."""

@@ -1,12 +1,14 @@
-"""What several processes of one evaluation exchange."""
+"""What the processes of one training run or evaluation exchange. One process alone exchanges nothing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from akorn.runtime.devices import leave_at_exit
 
@@ -43,6 +45,52 @@ def add_up(values: Tensor, device: torch.device | None = None) -> Tensor:
     return total.to(values.device)
 
 
+def average(values: Tensor) -> Tensor:
+    """The mean over all processes."""
+    if not _several():
+        return values
+    total = values.clone()
+    dist.all_reduce(total)
+    return total.div_(dist.get_world_size())
+
+
+def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over the processes, in place.
+
+    By hand rather than by DistributedDataParallel: DDP rearranges its buckets after the first step, which changes
+    the order of summation, so a run resumed on three or more processes would differ in the last bits. It also
+    leaves the task free to call the model as often, and by whichever method, it likes. The models are small:
+    one exchange of all gradients costs little beside a step.
+    """
+    if not _several():
+        return
+    for parameter in parameters:
+        if parameter.grad is None:  # unused here, perhaps used in another process
+            parameter.grad = torch.zeros_like(parameter)
+    for group in _by_dtype([p.grad for p in parameters if p.grad is not None]):
+        _unflatten_into(group, average(torch.cat([g.flatten() for g in group])))
+
+
+@torch.no_grad()
+def copy_from_main(tensors: Sequence[Tensor]) -> None:
+    """Overwrite the tensors with those of the main process."""
+    if not _several():
+        return
+    for group in _by_dtype([t.detach() for t in tensors]):
+        flat = torch.cat([t.flatten() for t in group])
+        dist.broadcast(flat, src=0)
+        _unflatten_into(group, flat)
+
+
+def gather_objects(value: Any) -> list[Any]:
+    """The value of every process, in their order, in every process; anything that can be pickled."""
+    if not _several():
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
 def is_main() -> bool:
     """Whether this process is the one that talks, of those that a launcher started."""
     return dist.get_rank() == 0 if _several() else os.environ.get("RANK", "0") == "0"
@@ -50,3 +98,16 @@ def is_main() -> bool:
 
 def _several() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _by_dtype(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    groups: dict[torch.dtype, list[Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.dtype, []).append(tensor)
+    return list(groups.values())
+
+
+def _unflatten_into(tensors: Sequence[Tensor], flat: Tensor) -> None:
+    pieces = flat.split([t.numel() for t in tensors])
+    for tensor, piece in zip(tensors, pieces, strict=True):
+        tensor.copy_(piece.view_as(tensor))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from tyro.conf import arg
 
 from akorn.cli.common import CommonOptions, print_json
 from akorn.errors import AkornError
+from akorn.runtime.progress import progress_bar
 
 _PRESETS = "(default: the preset's)"
 Whole = Annotated[int | None, arg(metavar="INT", help_behavior_hint=_PRESETS)]
@@ -82,13 +82,14 @@ def run(options: Options) -> int:
 
     out = options.out if options.out is not None else Path(f"{options.preset}.gif")
     figure = check_output(out)
-    with _Bar() as bar:
-        try:
-            result = simulate(options.preset, progress=bar.task("simulating", settings.steps), **changes)
-        except (ValueError, MemoryError) as error:  # what the layers have against these settings
-            raise AkornError(str(error) or "there is not enough memory for these settings") from error
-        write_animation(result, out, bar.task("drawing", len(result.frames)))
-        write_figure(result, figure)
+    try:
+        with progress_bar("simulating", settings.steps) as bar:
+            result = simulate(options.preset, progress=bar, **changes)
+    except (ValueError, MemoryError) as error:  # what the layers have against these settings
+        raise AkornError(str(error) or "there is not enough memory for these settings") from error
+    with progress_bar("drawing", len(result.frames)) as bar:
+        write_animation(result, out, bar)
+    write_figure(result, figure)
     if options.json:
         print_json(result.summary() | {"animation": str(out), "figure": str(figure)})
     else:
@@ -101,26 +102,3 @@ def _changes(options: Options) -> dict[str, Any]:
     own = {"preset", "out", "json"}
     named = {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if f.name not in own}
     return {name: value for name, value in named.items() if value is not None}
-
-
-class _Bar:
-    """A progress bar on stderr, where that is a terminal."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def task(self, name: str, total: int) -> Callable[[int], None]:
-        """A line of the bar: a function to call with what is done."""
-        line = self._progress.add_task(name, total=total)
-        return lambda done: self._progress.update(line, completed=done)

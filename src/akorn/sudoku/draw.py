@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from akorn.runtime.animation import write_gif
 from akorn.runtime.files import replacing
 from akorn.sudoku.board import as_board, conflict_squares, is_valid_solution
 
@@ -213,17 +214,7 @@ def animate(
 
     confidence is [T, 81] in 0..1, shown as opacity; energy is [T], shown as a curve under the board.
     """
-    from PIL import Image
-
     film = _Film.of(frames, puzzle, confidence, energy)
-    if milliseconds < 20 or hold < 20:
-        raise ValueError(f"a picture must last at least 20 ms, got {milliseconds} and {hold}")
     total = len(film.frames)
-    with replacing(path) as temporary:
-        pictures = [_draw(film, step, f"step {step + 1} / {total}") for step in range(total)]
-        palette = _palette()
-        flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-        durations = [milliseconds] * (total - 1) + [hold]
-        flat[0].save(
-            temporary, format="GIF", save_all=True, append_images=flat[1:], duration=durations, loop=0, optimize=False
-        )
+    pictures = (_draw(film, step, f"step {step + 1} / {total}") for step in range(total))
+    write_gif(path, pictures, milliseconds=milliseconds, hold=hold, palette=_palette())

@@ -6,8 +6,7 @@ A board counts as solved when all its blanks are right. Scores are in percent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -16,8 +15,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from akorn.runtime import processes
 from akorn.runtime.devices import missing_for_compile
+from akorn.runtime.progress import progress_bar
 from akorn.sudoku import voting
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.noise import board_keys, start_noise
@@ -147,7 +146,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     try:
-        with progress_bar(f"{len(puzzle)} boards × {votes}, T = {steps}", progress) as report:
+        with progress_bar(f"{len(puzzle)} boards × {votes}, T = {steps}", wanted=progress) as report:
             tally = voting.run(model, torch.from_numpy(puzzle), config, torch.from_numpy(truth), report)
     finally:
         model.train(was_training)
@@ -244,18 +243,3 @@ def _samples(tally: Tally) -> Samples:
 
     assert tally.correct is not None  # samples were asked for
     return Samples(array(tally.last), array(tally.total), tally.correct.cpu().numpy())
-
-
-@contextmanager
-def progress_bar(text: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr, in the main process."""
-    if not wanted or not processes.is_main():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as bar:
-        row = bar.add_task(text, total=None)
-        yield lambda done, total: bar.update(row, completed=done, total=total)

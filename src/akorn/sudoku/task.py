@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
+from akorn.runtime.progress import progress_bar
 from akorn.sudoku.config import check, to_settings
 from akorn.sudoku.data import SudokuData, load
-from akorn.sudoku.evaluate import evaluate, progress_bar
+from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.model import SudokuNet, build
 from akorn.sudoku.recipes import SudokuRecipe
 from akorn.sudoku.symmetry import Symmetries
@@ -131,7 +132,7 @@ class SudokuTask(Task):
     def _boards(self, device: torch.device) -> SudokuData:
         if self._data is None:
             options = self.recipe.data
-            with progress_bar(f"{options.count} boards to train on", options.path is None) as progress:
+            with progress_bar(f"{options.count} boards to train on", wanted=options.path is None) as progress:
                 boards = load(
                     options.path,
                     count=options.count,

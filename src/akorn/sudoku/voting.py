@@ -8,8 +8,8 @@ number of processes gives exactly the same votes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.runtime import processes
+from akorn.runtime import precision, processes
 from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
 from akorn.sudoku.net import SudokuNet
@@ -266,15 +266,8 @@ def _units(device: torch.device) -> Tensor:
     return torch.from_numpy(UNITS).to(device)
 
 
-@contextmanager
-def numerics(name: Precision, device: torch.device) -> Iterator[None]:
+def numerics(name: Precision, device: torch.device) -> AbstractContextManager[None]:
     """How products are computed, as long as the stream runs."""
     if name == "auto":
         name = "bf16" if device.type == "cuda" else "float32"
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
-    try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16"):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    return precision.numerics(name, autocast=device)

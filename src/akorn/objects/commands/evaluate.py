@@ -177,12 +177,12 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
     from akorn.objects.data.files import looked_at
     from akorn.objects.data.layouts import load, load_generated
-    from akorn.objects.evaluate import progress_bar
     from akorn.runtime.processes import is_main
+    from akorn.runtime.progress import progress_bar
 
     read = load_generated if options.data is None else load
     try:
-        with progress_bar("reading pictures", is_main()) as report:
+        with progress_bar("reading pictures", wanted=is_main()) as report:
             data = read(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
         return data, looked_at(data).load([0])
     except AkornError:
@@ -222,29 +222,27 @@ def _origin(options: Options, source: str) -> dict[str, str | None]:
 
 def _record(options: Options, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.ledger.records import write_record
+    from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
     assert options.results is not None
-    origin = training_of(options.model)
     facts = found.as_json()
     seconds = float(facts.pop("seconds"))
     config = {
-        "model": Path(options.model).name if origin is None else origin["recipe"],
         "data": data.name, **_origin(options, source), "size": options.size, "fit": options.fit,
         "start_seed": facts.pop("seed"),
         **{key: value for key, value in facts.items() if key not in {**found.scores, **found.errors}},
     }  # fmt: skip
-    return write_record(
-        "eval", str(config["model"]), {**found.scores, **found.errors, "seconds": seconds}, config=config,
-        seed=int(origin["seed"]) if origin else 0, data_fingerprint=data.fingerprint(), wall_time=seconds,
-        device=device, folder=options.results, extra={"training": origin},
+    return record_evaluation(
+        options.model, {**found.scores, **found.errors, "seconds": seconds}, training=training_of(options.model),
+        config=config, data_fingerprint=data.fingerprint(), wall_time=seconds, device=device, folder=options.results,
     )  # fmt: skip
 
 
 def _plot(
     options: Options, model: Extractor, curve: dict[int, Evaluation], data: PictureSet, found: Evaluation
 ) -> None:
+    from akorn.ledger import model_name
     from akorn.models import training_of
     from akorn.objects import plots
     from akorn.objects.segmenter import Segmenter
@@ -252,8 +250,7 @@ def _plot(
     assert options.plots is not None
     segmenter = Segmenter(model, found.settings)
     few = data.load(list(range(min(_EXAMPLES, len(data)))))
-    origin = training_of(options.model)
-    label = Path(options.model).name if origin is None else str(origin["recipe"])
+    label = model_name(options.model, training_of(options.model))
     for path in (
         plots.plot_examples(segmenter, few, found.clusters, options.plots / "examples.png"),
         plots.plot_components(segmenter, few, options.plots / "components.png"),

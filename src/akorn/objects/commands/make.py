@@ -55,19 +55,16 @@ def run(options: Options) -> int:
         if file.exists():
             raise AkornError(f"{file} is there already; choose another folder or remove it")
     make_folder(folder)
-    from rich.console import Console
-    from rich.progress import Progress
+    from akorn.runtime.progress import progress_bar
 
     total = sum(counts.values())
     done = 0
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task(f"{total} pictures of {options.name}", total=total)
+    with progress_bar(f"{total} pictures of {options.name}", total) as bar:
         for split, file in files.items():
             before = done
 
             def advance(made: int, _: int, before: int = before) -> None:
-                bar.update(line, completed=before + made)
+                bar(before + made)
 
             write_npz(file, generate(options.name, split, counts[split], options.seed, progress=advance))
             done += counts[split]

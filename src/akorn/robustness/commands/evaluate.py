@@ -215,25 +215,18 @@ def _load(name: str) -> CifarNet:
 
 def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Report:
     """Run the evaluation with a progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
+    from akorn.runtime.progress import progress_bar
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        row = bar.add_task("scoring", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(row, description=what, completed=done, total=total or None)
-
-        return work(tell)
+    with progress_bar("scoring") as bar:
+        return work(lambda what, done, total: bar(done, total, text=what))
 
 
 def _named(model: str) -> str:
     """The recipe that made a model where its folder tells it, else the folder's name."""
+    from akorn.ledger import model_name
     from akorn.models import training_of
 
-    origin = training_of(model)
-    return Path(model).name if origin is None else str(origin["recipe"])
+    return model_name(model, training_of(model))
 
 
 def _as_json(found: Report, seconds: float) -> dict[str, Any]:
@@ -244,22 +237,20 @@ def _as_json(found: Report, seconds: float) -> dict[str, Any]:
 
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.ledger.records import write_record
+    from akorn.ledger import record_evaluation
     from akorn.models import training_of
     from akorn.robustness.recipes import CONTINUES
 
     assert options.results is not None
     origin = training_of(options.model)
     config = {
-        "model": _named(options.model),
         "pretrained": bool(origin and origin.get("overrides", {}).get("init") and origin["recipe"] not in CONTINUES),
         "data_split": "test", "start_seed": options.seed, "precision": options.precision, "batch": options.batch,
         **found.facts,
     }  # fmt: skip
-    return write_record(
-        "eval", str(config["model"]), found.metrics, config=config, seed=int(origin["seed"]) if origin else 0,
-        data_fingerprint=found.fingerprint, wall_time=seconds, device=device, folder=options.results,
-        extra={**found.details, "training": origin},
+    return record_evaluation(
+        options.model, found.metrics, training=origin, config=config, data_fingerprint=found.fingerprint,
+        wall_time=seconds, device=device, folder=options.results, extra=found.details,
     )  # fmt: skip
 
 

@@ -55,17 +55,13 @@ def run(options: Options) -> int:
         raise AkornError(f"--limit must be at least 1, got {options.limit}")
     names, severities = parse_corruptions(options.corruptions), parse_severities(options.severities)
 
-    from rich.console import Console
-    from rich.progress import Progress
-
     from akorn.robustness.corruptions.store import make_cifar10c
     from akorn.robustness.data.cifar import load_cifar10
+    from akorn.runtime.progress import progress_bar
 
     pictures = load_cifar10(options.data, "test").take(slice(options.limit))
     about = {"source": "CIFAR-10, test", "source_fingerprint": pictures.fingerprint()}
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task("", total=len(pictures) * len(names) * len(severities))
+    with progress_bar("", len(pictures) * len(names) * len(severities)) as bar:
         files = make_cifar10c(
             options.folder,
             pictures.images.numpy(),
@@ -74,7 +70,7 @@ def run(options: Options) -> int:
             severities,
             options.seed,
             about=about,
-            progress=lambda name, done: bar.update(line, advance=done, description=name),
+            progress=lambda name, done: bar.advance(done, name),
         )
     if options.json:
         print_json({file.stem: str(file) for file in files})

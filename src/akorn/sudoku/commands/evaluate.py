@@ -116,13 +116,11 @@ def run(options: Options) -> int:
 
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
-    from akorn.ledger.records import write_record
+    from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
     assert options.results is not None
-    origin = training_of(options.model)
     config = {
-        "model": Path(options.model).name if origin is None else origin["recipe"],
         "steps": found.steps, "votes": found.votes, "vote": found.vote, "energy": options.energy,
         "precision": options.precision, "early_exit": options.early_exit,
         "boards": len(found.answers), "start_seed": options.seed,
@@ -132,10 +130,10 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     metrics |= found.accuracies
     if found.samples is not None and found.energy is not None and not math.isnan(found.samples.auroc()):
         metrics["auroc"] = found.samples.auroc()
-    return write_record(
-        "eval", str(config["model"]), metrics, config=config, seed=int(origin["seed"]) if origin else 0,
-        data_fingerprint=fingerprint, wall_time=found.seconds, device=device, folder=options.results,
-        extra={"by_givens": found.as_json()["by_givens"], "training": origin},
+    return record_evaluation(
+        options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
+        wall_time=found.seconds, device=device, folder=options.results,
+        extra={"by_givens": found.as_json()["by_givens"]},
     )  # fmt: skip
 
 

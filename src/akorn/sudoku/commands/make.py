@@ -50,15 +50,11 @@ def run(options: Options) -> int:
         if file.exists():
             raise AkornError(f"{file} is there already; choose another folder or remove it")
     make_folder(options.folder)
-    from rich.console import Console
-    from rich.progress import Progress
+    from akorn.runtime.progress import progress_bar
 
     total = options.count + options.test
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task(f"{total} boards with {options.givens} givens", total=total)
-        puzzles, solutions = make(
-            total, givens, options.seed, os.cpu_count() or 1, lambda done, _: bar.update(line, completed=done)
-        )
+    with progress_bar(f"{total} boards with {options.givens} givens", total) as bar:
+        puzzles, solutions = make(total, givens, options.seed, os.cpu_count() or 1, bar)
     for file, part in zip(files, (slice(options.count), slice(options.count, None)), strict=True):
         write_csv(file, puzzles[part], solutions[part])
     if options.json:

@@ -14,6 +14,7 @@ import tyro
 from akorn.cli.common import CommonOptions, check_seed, print_json, say
 from akorn.errors import AkornError
 from akorn.runtime.files import check_writable
+from akorn.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
     from akorn.sudoku.read import BoardLine
@@ -122,7 +123,7 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
     watching = options.watch or (options.puzzle is None and sys.stdout.isatty() and not options.json)
     if options.watch and not alone and not tally.seen:
         say("akorn: --watch shows a single puzzle; here are several, which are answered at once")
-    with _progress(len(puzzles) * options.votes, quiet=alone) as progress:
+    with progress_bar(f"solving {len(puzzles) * options.votes} starts", wanted=not alone) as progress:
         answers = iter(
             solver.solve(
                 puzzles, options.steps, options.votes, options.seed,
@@ -254,25 +255,3 @@ class _Tally:
             say(f"early exit: {self.used / self.answered:.1f} of {self.steps} steps on average")
         if self.unreadable:
             say(f"akorn: {self.unreadable} board{'s' * (self.unreadable > 1)} could not be read")
-
-
-class _progress:
-    """A bar on stderr for many boards, nothing for one."""
-
-    def __init__(self, total: int, quiet: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._bar = Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
-        self._line = self._bar.add_task(f"solving {total} starts", total=None)
-
-    def __enter__(self) -> _progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        self._bar.update(self._line, completed=done, total=total)

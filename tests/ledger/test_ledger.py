@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from akorn.engine import plot_curves, scalars
-from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
-from akorn.ledger import Cell, Row, Table, read_records, render, write_record
+from akorn.ledger import (
+    Cell,
+    Row,
+    Table,
+    model_name,
+    read_records,
+    record_evaluation,
+    render,
+    write_record,
+)
 from akorn.ledger.tables import chosen
 
 
@@ -56,6 +63,28 @@ def test_names_are_unique_and_plain(tmp_path: Path) -> None:
     assert len(paths) == 20
     assert all(p.parent == tmp_path and p.name.startswith("eval-a-b-c-T-16-seed0-") for p in paths)
     assert len(read_records(tmp_path)) == 20
+
+
+def evaluated(folder: Path, model: str, training: dict[str, Any] | None, **options: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"config": {"steps": 8}, "data_fingerprint": "abc", "wall_time": 2.0, "device": "cpu"}
+    path = record_evaluation(model, {"error": 1.5}, training=training, folder=folder, **{**facts, **options})
+    return dict(json.loads(path.read_text()))
+
+
+def test_an_evaluation_stands_under_its_recipe_and_its_trainings_seed(tmp_path: Path) -> None:
+    training = {"recipe": "sudoku_akorn", "seed": 3, "overrides": {"train.steps": 5}}
+    found = evaluated(tmp_path, "runs/mine/model", training, extra={"by_givens": [1]})
+    assert (found["kind"], found["name"], found["seed"]) == ("eval", "sudoku_akorn", 3)
+    assert found["config"] == {"model": "sudoku_akorn", "steps": 8}
+    assert found["extra"] == {"by_givens": [1], "training": training}
+    assert found["metrics"] == {"error": 1.5}
+
+
+def test_an_evaluation_of_unknown_training_stands_under_the_folders_name(tmp_path: Path) -> None:
+    found = evaluated(tmp_path, "somewhere/mine", None)
+    assert (found["name"], found["seed"], found["config"]["model"]) == ("mine", 0, "mine")
+    assert found["extra"] == {"training": None}
+    assert model_name("somewhere/mine", {"recipe": "a"}) == "a"
 
 
 def test_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,43 +227,8 @@ def test_a_row_needs_a_cell_for_each_heading() -> None:
         Table("t", ("a", "b"), (Row("r", (Cell("m", {}),)),))
 
 
-def write_curve(folder: Path, losses: list[float]) -> Path:
-    folder.mkdir(parents=True)
-    with scalars.ScalarLog(folder, 0) as log:
-        for step, loss in enumerate(losses, start=1):
-            log.write(step, 0.1 * step, {"loss": loss})
-    return folder
-
-
-def test_curves_survive_resuming_without_duplicates(tmp_path: Path) -> None:
-    run = write_curve(tmp_path / "run", [4.0, 3.0, 2.0, 1.0])
-    with (run / scalars.FILE).open("a") as file:
-        file.write('{"step": 2, "seconds": 0, "eval/x": 1}\n{"step": 5, "lo')  # cut by a kill
-    with scalars.ScalarLog(run, 2) as log:
-        log.write(3, 0.5, {"loss": 2.5})
-    assert read_curve(run) == ([1, 2, 3], [4.0, 3.0, 2.5])
-    assert "eval/x" not in (run / scalars.FILE).read_text()  # comes after the checkpoint, is done again
-
-
-def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
-    runs = [write_curve(tmp_path / name / "run", [2.0, 1.0]) for name in "ab"]
-    for ending in ("png", "svg"):
-        out = plot_curves(runs, tmp_path / "plots" / f"curves.{ending}", log=True)
-        assert out.stat().st_size > 1000
-    svg = plot_curves({"first": str(runs[0]), "second": runs[1]}, str(tmp_path / "plots" / "x.svg")).read_text()
-    assert svg.count('id="line2d_') >= 2
-    assert [p.name for p in sorted((tmp_path / "plots").iterdir())] == ["curves.png", "curves.svg", "x.svg"]
-    with pytest.raises(AkornError, match="no 'accuracy' among its curves, which are: loss"):
-        plot_curves(runs, tmp_path / "y.png", metric="accuracy")
-    with pytest.raises(AkornError, match="cannot be read"):
-        plot_curves([tmp_path / "nowhere"], tmp_path / "y.png")
-    with pytest.raises(AkornError, match="cannot be written"):
-        plot_curves(runs, tmp_path / "y.xyz")
-    with pytest.raises(AkornError, match="no runs"):
-        plot_curves([], tmp_path / "y.png")
-
-
 def test_config_and_ledger_need_no_torch() -> None:
-    program = "import sys, akorn.engine as e; e.TrainConfig(); e.render([], []); print('torch' in sys.modules)"
+    use = "import sys, akorn.engine as e, akorn.ledger as l; e.TrainConfig(); l.render([], []); l.record_evaluation"
+    program = f"{use}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr

@@ -1,0 +1,261 @@
+"""Any training step as a CUDA graph: one launch instead of thousands, so that small batches keep a GPU busy.
+
+step = graphed(loss_function, model)
+loss = step(x, y)       # forward and backward pass; the gradients are in the parameters' .grad
+optimiser.step()
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from akorn.errors import AkornError
+from akorn.runtime import randomness
+
+Result = TypeVar("Result")
+"""What a loss function returns: the loss, or the loss and other tensors."""
+
+Inputs = tuple[Tensor, ...]
+Choices = Mapping[str, Hashable]
+
+_WARM_UP = 3  # compiles, chooses algorithms and sizes buffers, none of which may happen while a graph is recorded
+
+
+def graphed(
+    loss_function: Callable[..., Result],
+    *modules: nn.Module,
+    parameters: Iterable[Tensor] = (),
+    generators: Iterable[torch.Generator] = (),
+) -> GraphedStep[Result]:
+    """Record the forward and backward pass of a loss as CUDA graphs, one for each shape of its inputs.
+
+    Calling the result as `step(*tensors, **choices)` runs `loss_function(*tensors, **choices)` and its backward pass,
+    returns what the function returned, detached, and leaves in `.grad` of each parameter the gradient of this call
+    alone, whatever was there before; None for one that was not used. Clipping, optimiser, averages and exchange
+    between processes follow outside, as after `loss.backward()`; `zero_grad` is not needed and does no harm.
+
+    The first call with new shapes, dtypes or choices runs the function a few times and records it, which takes about
+    a second; further ones replay it. Nothing of this shows in the numbers: buffers and random states are put back
+    after the warm-up, and generators count on through replays as without graphs. On devices other than CUDA the
+    function simply runs, with the same results, so that the same code serves everywhere.
+
+    What may be recorded: the same operations must run whatever the values in the tensors are, and the host may neither
+    wait for the GPU (`.item()`, `.cpu()`, `print`, `if` on a tensor) nor talk to other processes. What the host
+    decides, such as a number of steps, is given by keyword: there is one graph for each.
+
+    Args:
+        loss_function: takes tensors, and choices by keyword; returns the loss, a scalar, or a tuple of the loss and
+            other tensors (in dicts, lists or tuples as you like).
+        modules: those it uses: their parameters get gradients, their buffers are put back after the warm-up.
+        parameters: further tensors that get gradients. All that require one and are used must be given here or belong
+            to a module.
+        generators: random generators that the function draws from, beside torch's global ones.
+
+    """
+    return GraphedStep(loss_function, modules, parameters, generators)
+
+
+class _Replayable(Protocol):
+    def replay(self) -> None: ...
+
+
+@dataclass
+class _Recording:
+    """A recorded step: what it reads, what it leaves, and where."""
+
+    graph: _Replayable
+    inputs: Inputs
+    result: Any
+    gradients: list[Tensor | None]
+
+
+class GraphedStep(Generic[Result]):
+    """A training step that is recorded when it is first called with new shapes, and replayed from then on.
+
+    Made by `graphed`, which says what it does. Its graphs share one pool of memory.
+    """
+
+    def __init__(
+        self,
+        loss_function: Callable[..., Result],
+        modules: Sequence[nn.Module] = (),
+        parameters: Iterable[Tensor] = (),
+        generators: Iterable[torch.Generator] = (),
+    ) -> None:
+        for module in modules:
+            if not isinstance(module, nn.Module):
+                raise TypeError(f"expected modules after the loss function, got a {type(module).__name__}")
+        self.loss_function, self.modules, self.generators = loss_function, tuple(modules), tuple(generators)
+        given = chain(*(module.parameters() for module in modules), parameters)
+        self.parameters = list({id(p): p for p in given if p.requires_grad}.values())
+        if not self.parameters:
+            raise ValueError("no parameter requires a gradient: give the modules, or their parameters")
+        parts = chain(*(module.modules() for module in modules))
+        self._with_buffers = [part for part in parts if next(part.buffers(recurse=False), None) is not None]
+        self._recordings: dict[Hashable, _Recording] = {}
+        self._addresses: list[int] = []
+        self._pool: Any = None
+        self._stream: Any = None
+
+    def __call__(self, *inputs: Tensor, **choices: Hashable) -> Result:
+        """What the loss function returns, detached and yours to keep; the gradients are in the parameters."""
+        device = self.parameters[0].device
+        _check(inputs, device)
+        if not _records(device):
+            return cast("Result", self._pass(inputs, choices))
+        addresses = self._look()
+        if addresses != self._addresses:  # the model was moved, or a parameter frozen: graphs know memory by its place
+            self.reset()
+            self._addresses = addresses
+        key = self._key(inputs, choices)
+        if key not in self._recordings:
+            self._recordings[key] = self._record(inputs, choices, device)
+        recorded = self._recordings[key]
+        for ours, theirs in zip(recorded.inputs, inputs, strict=True):
+            ours.copy_(theirs)
+        recorded.graph.replay()
+        for parameter, gradient in zip(self.parameters, recorded.gradients, strict=True):
+            parameter.grad = gradient
+        return cast("Result", _each(recorded.result, Tensor.clone))  # the next replay writes over its own
+
+    def reset(self) -> None:
+        """Forget all graphs, and let go of their memory."""
+        self._recordings.clear()
+        self._pool = self._stream = None
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs have been recorded."""
+        return len(self._recordings)
+
+    def _pass(self, inputs: Inputs, choices: Choices) -> Any:
+        """Forward and backward pass."""
+        for parameter in self.parameters:
+            parameter.grad = None  # so that gradients are written, not added to those there are
+        returned = self.loss_function(*inputs, **choices)
+        loss = returned[0] if isinstance(returned, tuple) and returned else returned
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            got = list(loss.shape) if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+            raise ValueError(f"the loss function returned {got}, expected a scalar, or a tuple that begins with one")
+        loss.backward()
+        return _each(returned, Tensor.detach)
+
+    def _record(self, inputs: Inputs, choices: Choices, device: torch.device) -> _Recording:
+        static = tuple(part.clone() for part in inputs)
+        buffers = [(buffer, buffer.clone()) for module in self.modules for buffer in module.buffers()]
+        states = [(generator, generator.get_state()) for generator in self.generators]
+        with randomness.undisturbed(device):
+            _aside(device, lambda: self._pass(static, choices))
+        for generator, state in states:
+            generator.set_state(state)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+        if self._stream is None:
+            self._stream = _new_stream(device)
+        graph, result = _capture(lambda: self._pass(static, choices), self._stream, self.generators, self._pool)
+        self._pool = self._pool or graph.pool()
+        return _Recording(graph, static, result, [parameter.grad for parameter in self.parameters])
+
+    def _look(self) -> list[int]:
+        """Where parameters and buffers lie in memory, and which are trained."""
+        parameters = [tensor.data_ptr() if tensor.requires_grad else -1 for tensor in self.parameters]
+        return parameters + [b.data_ptr() for part in self._with_buffers for b in part.buffers(recurse=False)]
+
+    def _key(self, inputs: Inputs, choices: Choices) -> Hashable:
+        """All that decides which operations run."""
+        kind = self.parameters[0].device.type
+        key = (
+            tuple((part.shape, part.dtype) for part in inputs),
+            tuple(sorted(choices.items())),
+            tuple(module.training for module in self.modules),
+            torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind),
+            torch.get_float32_matmul_precision(),
+        )
+        try:
+            hash(key)
+        except TypeError:
+            wrong = next(name for name, value in choices.items() if not isinstance(value, Hashable))
+            raise TypeError(f"the choice {wrong!r} is a {type(choices[wrong]).__name__}, expected a hashable") from None
+        return key
+
+
+def _check(inputs: tuple[object, ...], device: torch.device) -> None:
+    """Refuse, on every device alike, what a graph would get wrong."""
+    for number, part in enumerate(inputs, 1):
+        if not isinstance(part, Tensor):
+            kind = type(part).__name__
+            raise TypeError(f"argument {number} is a {kind}, expected a tensor; what the host decides goes by keyword")
+        if part.device != device:
+            raise ValueError(f"argument {number} lies on {part.device}, the parameters on {device}: move it there")
+        if part.requires_grad:
+            raise ValueError(f"argument {number} requires a gradient, which only parameters get: detach it")
+
+
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same structure with every tensor changed; TypeError for other values, which replays would not renew."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _each(part, change) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        parts = [_each(part, change) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    raise TypeError(f"the loss function returned a {type(value).__name__}, expected tensors in dicts, lists or tuples")
+
+
+def _records(device: torch.device) -> bool:
+    return device.type == "cuda"
+
+
+def _new_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+def _aside(device: torch.device, work: Callable[[], object]) -> None:
+    """Warm up on a stream of its own, as recording demands."""
+    here, aside = torch.cuda.current_stream(device), _new_stream(device)
+    aside.wait_stream(here)
+    with torch.cuda.stream(aside):
+        for _ in range(_WARM_UP):
+            work()
+    here.wait_stream(aside)
+
+
+def _capture(
+    work: Callable[[], Any], stream: torch.cuda.Stream, generators: Iterable[torch.Generator], pool: Any
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """Record what `work` does on the GPU of the stream, without doing it; the graph, and what `work` returned."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        if generator.device.type == "cuda":
+            graph.register_generator_state(generator)
+    gc.collect()  # what only a cycle holds would else be released in the middle of the recording
+    torch.clear_autocast_cache()  # weights that were cast before are not cast anew by replays
+    here = torch.cuda.current_stream(stream.device)
+    try:
+        # "thread_local": threads that read data ahead, or watch over other processes, may go on meanwhile.
+        with (
+            torch.cuda.device(stream.device),
+            torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
+        ):
+            result = work()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # the very same work has just run in the warm-up: what fails is the recording
+        torch.cuda.set_stream(here)  # which torch leaves on the stream that it recorded
+        raise AkornError(
+            "the loss function cannot be recorded as a CUDA graph: it waits for the GPU (.item(), .cpu(), print or `if`"
+            " on a tensor) or talks to other processes. Take that out of it, give what the host decides as a keyword,"
+            f" or do without a graph ({str(error).partition(chr(10))[0]})"
+        ) from error
+    finally:
+        torch.clear_autocast_cache()  # what was cast while recording belongs to the graph
+    return graph, result

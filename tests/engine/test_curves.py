@@ -1,0 +1,45 @@
+"""Curves of runs: what survives resuming, and several in one plot."""
+
+from pathlib import Path
+
+import pytest
+
+from akorn.engine import plot_curves, scalars
+from akorn.engine.curves import read_curve
+from akorn.errors import AkornError
+
+
+def write_curve(folder: Path, losses: list[float]) -> Path:
+    folder.mkdir(parents=True)
+    with scalars.ScalarLog(folder, 0) as log:
+        for step, loss in enumerate(losses, start=1):
+            log.write(step, 0.1 * step, {"loss": loss})
+    return folder
+
+
+def test_curves_survive_resuming_without_duplicates(tmp_path: Path) -> None:
+    run = write_curve(tmp_path / "run", [4.0, 3.0, 2.0, 1.0])
+    with (run / scalars.FILE).open("a") as file:
+        file.write('{"step": 2, "seconds": 0, "eval/x": 1}\n{"step": 5, "lo')  # cut by a kill
+    with scalars.ScalarLog(run, 2) as log:
+        log.write(3, 0.5, {"loss": 2.5})
+    assert read_curve(run) == ([1, 2, 3], [4.0, 3.0, 2.5])
+    assert "eval/x" not in (run / scalars.FILE).read_text()  # comes after the checkpoint, is done again
+
+
+def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
+    runs = [write_curve(tmp_path / name / "run", [2.0, 1.0]) for name in "ab"]
+    for ending in ("png", "svg"):
+        out = plot_curves(runs, tmp_path / "plots" / f"curves.{ending}", log=True)
+        assert out.stat().st_size > 1000
+    svg = plot_curves({"first": str(runs[0]), "second": runs[1]}, str(tmp_path / "plots" / "x.svg")).read_text()
+    assert svg.count('id="line2d_') >= 2
+    assert [p.name for p in sorted((tmp_path / "plots").iterdir())] == ["curves.png", "curves.svg", "x.svg"]
+    with pytest.raises(AkornError, match="no 'accuracy' among its curves, which are: loss"):
+        plot_curves(runs, tmp_path / "y.png", metric="accuracy")
+    with pytest.raises(AkornError, match="cannot be read"):
+        plot_curves([tmp_path / "nowhere"], tmp_path / "y.png")
+    with pytest.raises(AkornError, match="cannot be written"):
+        plot_curves(runs, tmp_path / "y.xyz")
+    with pytest.raises(AkornError, match="no runs"):
+        plot_curves([], tmp_path / "y.png")
