@@ -205,6 +205,12 @@ def _print_table(rows: list[Row]) -> None:
             table.add_column(heading, justify="right", min_width=width, no_wrap=True)
         for r in group:
             shares = ["–" if share is None else f"{100 * share:.0f}" for share in (r.matmul_share, r.bandwidth_share)]
-            numbers = (f"{r.milliseconds:.2f}", f"{r.peak_mib:.1f}", f"{r.speedup:.2f}", *shares, f"{r.error:.1e}")
+            numbers = (
+                f"{r.milliseconds:.2f}",
+                f"{r.peak_mib:.1f}",
+                f"{r.speedup:.2f}",
+                *shares,
+                "–" if r.error is None else f"{r.error:.1e}",
+            )
             table.add_row(r.variant, *numbers, f"{r.first_seconds:.2f}")
         console.print(table)

@@ -47,7 +47,8 @@ class Row:
     """"forward", without gradients, or "training", forward and backward."""
     variant: str
     """The form: "plain" is eager torch without kernels (for layers, the written-out loop that keeps every state),
-    "compiled" a compiled step, "fused" with kernels, "graph" these as a CUDA graph; others say what they do."""
+    "compiled" a compiled step, "fused" with kernels, "network" the whole network by torch.compile, "graph" the fused
+    form as a CUDA graph; others say what they do."""
     milliseconds: float
     peak_mib: float
     """Held at a time beyond what was there before; by a graph, while it was recorded."""
@@ -57,8 +58,9 @@ class Row:
     """Of the measured ceiling of products, from the operations of the plain form's products."""
     bandwidth_share: float | None
     """Of the measured ceiling of memory, from the bytes that must be moved at least."""
-    error: float
-    """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative."""
+    error: float | None
+    """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative.
+    None for a compiled network, which would have to be compiled anew for it."""
     first_seconds: float
     """What the very first call took, compiling included; less where an earlier run left compiled code behind."""
 
@@ -90,7 +92,11 @@ def _bench(
         if not errors:
             raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")
         plain = {name: partial(runner.call, piece.forms[name]) for name in errors}
-        graphs = {name: runner.recorded(piece.forms[name]) for name in errors if piece.forms[name].graph}
+        graphs = {}
+        for name in [name for name in errors if piece.forms[name].graph]:
+            began = time.perf_counter()
+            graphs[name] = runner.recorded(piece.forms[name])
+            tried[name] = (errors[name], tried[name][1] + time.perf_counter() - began)
         peaks = {name: graph.peak_bytes for name, graph in graphs.items()}
         found = measure({**plain, **graphs}, device, repeats, peaks=peaks)
         base = next(iter(found.values())).seconds
@@ -107,7 +113,7 @@ def _bench(
             )  # fmt: skip
 
 
-def _attempt(runner: Runner, name: str) -> tuple[float, float] | None:
+def _attempt(runner: Runner, name: str) -> tuple[float | None, float] | None:
     """The error of a form against float64, and what its first call at full size took; None where memory is short."""
     form = runner.piece.forms[name]
     try:
@@ -116,7 +122,7 @@ def _attempt(runner: Runner, name: str) -> tuple[float, float] | None:
         if runner.device.type == "cuda":
             torch.cuda.synchronize(runner.device)
         seconds = time.perf_counter() - began
-        return runner.error(form), seconds
+        return (None if form.network else runner.error(form)), seconds
     except torch.OutOfMemoryError:
         logging.getLogger(__name__).warning(
             "%s %s, %s: not enough memory, left out", runner.piece.case, runner.piece.size, name

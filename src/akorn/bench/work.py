@@ -1,4 +1,4 @@
-"""A piece of work and the forms in which it is done: plain, compiled, fused, as a CUDA graph."""
+"""A piece of work and the forms in which it is done: plain, fused, compiled, as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from akorn import kernels
+from akorn.execution import graphed
 from akorn.nn import AttentionCoupling, KuramotoLayer, Recompute, Store
 from akorn.runtime.precision import numerics
 
@@ -37,8 +38,12 @@ class Form(NamedTuple):
     forward: Forward
     kernels: bool = False
     compiled: bool = False
+    """One step by `layer.compile_step`."""
+    network: bool = False
+    """The whole network by `torch.compile(mode="reduce-overhead")`."""
     recompute: bool = False
     graph: bool = False
+    """As a CUDA graph: a training step with an optimiser by `akorn.execution.graphed`, anything else as it is."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,8 @@ def usual_forms(
         forms["compiled"] = Form(forward, compiled=True, recompute=again)
     if device.type == "cuda" or solving:
         forms["fused"] = Form(forward, kernels=True, recompute=again)
+    if compiled and device.type == "cuda" and not again:
+        forms["network"] = Form(forward, kernels=True, network=True)
     if device.type == "cuda" and not solving:  # solving records its own graphs
         forms["graph"] = Form(forward, kernels=True, recompute=again, graph=True)
     return forms
@@ -97,14 +104,14 @@ def step_traffic(layer: KuramotoLayer, elements: int, itemsize: int, mode: Mode)
 class Recording:
     """Work as a CUDA graph; a call replays it."""
 
-    graph: torch.cuda.CUDAGraph
+    replay: Callable[[], object]
     peak_bytes: int
     """The most memory that was held at a time while it was recorded, in the graph's own pool, beyond what was there
     before. A replay uses the same addresses again, and asks the allocator for nothing."""
 
     def __call__(self) -> None:
         """Do the work once."""
-        self.graph.replay()
+        self.replay()
 
 
 class Runner:
@@ -118,6 +125,7 @@ class Runner:
         if any(form.compiled for form in piece.forms.values()):
             for layer in self.layers:
                 layer.compile_step(dynamic=False)  # errors are taken at another size, which must not matter here
+        self.network = torch.compile(piece.net._call_impl, mode="reduce-overhead", dynamic=False)
         self.optimiser: torch.optim.Optimizer | None = None
         if piece.optimise:
             on_gpu = device.type == "cuda"
@@ -126,6 +134,8 @@ class Runner:
     def call(self, form: Form) -> None:
         """Do the work once."""
         piece = self.piece
+        if form.network:
+            torch.compiler.cudagraph_mark_step_begin()
         with self._set(form), torch.set_grad_enabled(piece.mode == "training"):
             if piece.whole is not None:
                 piece.whole(form)
@@ -139,6 +149,8 @@ class Runner:
 
     def recorded(self, form: Form) -> Recording:
         """The work as a CUDA graph, with the memory that it takes."""
+        if self.optimiser is not None:
+            return self._recorded_step(form, self.optimiser)
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(aside):
@@ -152,7 +164,28 @@ class Runner:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.call(form)
-        return Recording(graph, torch.cuda.max_memory_allocated(self.device) - before)
+        return Recording(graph.replay, torch.cuda.max_memory_allocated(self.device) - before)
+
+    def _recorded_step(self, form: Form, optimiser: torch.optim.Optimizer) -> Recording:
+        """A training step as anyone records it: forward and backward in the graph, the optimiser after it."""
+        piece = self.piece
+
+        def loss(*inputs: Tensor) -> Tensor:
+            return self._loss(piece.net, form.forward, inputs, piece.steps)
+
+        step = graphed(loss, piece.net)
+
+        def replay() -> None:
+            with self._set(form):
+                step(*piece.inputs)
+                optimiser.step()
+
+        gc.collect()
+        torch.cuda.synchronize(self.device)
+        before = torch.cuda.memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        replay()
+        return Recording(replay, torch.cuda.max_memory_allocated(self.device) - before)
 
     def error(self, form: Form) -> float:
         """How far from float64: of the gradients in training, relative in norm; else the largest, relative.
@@ -201,15 +234,23 @@ class Runner:
             out = forward(net, inputs, steps)
             if not torch.is_grad_enabled():
                 return out
-            loss = self.piece.loss(out, inputs) if self.piece.loss is not None else _plain_loss(out)
+            loss = self._score(out, inputs)
         loss.backward()
         return out.detach()
+
+    def _loss(self, net: nn.Module, forward: Forward, inputs: Inputs, steps: int) -> Tensor:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            return self._score(forward(net, inputs, steps), inputs)
+
+    def _score(self, out: Tensor, inputs: Inputs) -> Tensor:
+        return self.piece.loss(out, inputs) if self.piece.loss is not None else _plain_loss(out)
 
     @contextmanager
     def _set(self, form: Form) -> Iterator[None]:
         """Switch kernels, compiled steps, recomputation and precision as the form wants them, for a while."""
-        was = kernels.enabled()
+        was, net = kernels.enabled(), self.piece.net
         kernels.enable(form.kernels)
+        net._compiled_call_impl = self.network if form.network else None
         for layer in self.layers:
             layer.gradients = Recompute() if form.recompute else Store()
             layer.use_compiled_step(form.compiled)
@@ -218,6 +259,7 @@ class Runner:
                 yield
         finally:
             kernels.enable(was)
+            net._compiled_call_impl = None
             for layer in self.layers:
                 layer.gradients = Store()
                 layer.use_compiled_step(False)
