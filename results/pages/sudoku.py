@@ -1,4 +1,4 @@
-"""Sudoku's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free."""
+"""Sudoku's tables: the paper's rows, and which records fill them. Torch-free."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
-from akorn.trials import is_trial
+from results.pages.trials import is_trial
 
 ID, OOD = ("test-id", 1000), ("test-ood", 18000)
 TORCH, COARSE, SPLIT = "torch", "coarse", "split"

@@ -1,4 +1,4 @@
-"""The table of speeds in RESULTS.md: whole work at the paper's sizes, beside the published code. Torch-free."""
+"""How fast things are: whole work beside the published code, the loader, clustering. Torch-free."""
 
 from __future__ import annotations
 
@@ -64,4 +64,36 @@ SPEED = Table(
     beside="published",
 )  # fmt: skip
 
-TABLES = (SPEED,)
+
+def _loads(recipe: str) -> Row:
+    match = {"kind": "bench", "name": f"loader-{recipe}"}
+    return Row(f"`{recipe}`", tuple(Cell(f"{part}_per_second", match) for part in ("data", "model", "both")))
+
+
+LOADER = Table(
+    "Object discovery: does the loader limit training?",
+    ("views alone", "model alone", "both"),
+    tuple(_loads(f"{data}_akorn{rest}") for data, rest in (("tetrominoes", ""), ("dsprites", ""), ("shapes", "_l3"))),
+    note="Pictures a second in batches of 256, two views each, on one H200 in bf16, step by step without CUDA graphs"
+    " (`benchmarks/loader.py`). Pictures stay on the GPU as bytes, and views are made there.",
+    digits=0,
+)
+
+
+def _clusters(kind: str, label: str) -> Row:
+    match = {"kind": "bench", "name": "clustering", "hardware.device": "cpu", f"metrics.{kind}/same partitions": 1.0}
+    match |= {"config.patches": 1600, "config.features": 128, "config.threads": 2, "config.best": False}
+    parts = ("akorn/ms", "loop/ms", "threads/ms", "speedup over loop", "speedup over threads")
+    return Row(label, tuple(Cell(f"{kind}/{part}", match) for part in parts))
+
+
+CLUSTERING = Table(
+    "Object discovery: clustering beside SciPy",
+    ("ours, ms", "SciPy in a loop, ms", "SciPy in threads, ms", "× the loop", "× the threads"),
+    (_clusters("objects", "patches of eight objects, with noise"), _clusters("noise", "no structure at all")),
+    note="Milliseconds a picture of 1,600 patches with 128 features: the trees of average linkage, many pictures in a"
+    " row, on two cores of a CPU; SciPy's `linkage` in a loop, and in two threads (`benchmarks/cluster.py`). The"
+    " partitions are the same.",
+)
+
+TABLES = (SPEED, LOADER, CLUSTERING)

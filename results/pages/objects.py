@@ -1,4 +1,4 @@
-"""Object discovery's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free.
+"""Object discovery's tables: the paper's rows, and which records fill them. Torch-free.
 
 A record of `akorn eval` fills a cell if its config says so: `data` is the data set's name (or that of a file
 `tetrominoes-test.npz`) and `split` the one that the paper tests on, `source` is `generated` for the sets that we
@@ -6,19 +6,19 @@ generate and not a file of that name, `pictures` are at least as many as there, 
 `size`, `clusters`, `components`, `method`, `uptile` and `steps` are the paper's. Trials, of models that were trained in
 another way than their recipe says, are in none of these tables; only fewer epochs are the record's to tell. Of several
 records of a seed that on the most pictures counts: a quick look at a few hundred replaces no figure of thousands. What
-was tried, and speeds, are in `tables_own`.
+was tried is in `objects_own`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table, chosen
-from akorn.objects.recipes import RECIPES
-from akorn.objects.tables_own import CLUSTERING, LOADER, TRIED, most_pictures
-from akorn.trials import is_trial
+from results.pages.objects_own import TRIED, most_pictures
+from results.pages.trials import epochs, is_trial
 
 
 @dataclass(frozen=True)
@@ -138,21 +138,9 @@ SYNTH = Table(
 )  # fmt: skip
 
 
-def _epochs(record: Record) -> float | None:
-    """For how many epochs an evaluated model of Shapes was trained; None where the record does not tell."""
-    training = record.get("extra", {}).get("training") or {}
-    recipe = RECIPES.get(record["name"])
-    if not training or recipe is None:
-        return None
-    train = recipe().train
-    if "steps" in training:  # fewer than its settings say where a run was not finished
-        return float(training["steps"] / (_SHAPES_TRAINED // train.batch_size))
-    return float(training.get("overrides", {}).get("train.epochs", train.epochs))
-
-
 def _shapes(label: str, recipe: str, fg_ari: str, mbo: str, steps: int = 4) -> Row:
-    epochs = Cell(_epochs, _match(recipe, SHAPES, steps, 1), "100", most_pictures)
-    return Row(label, (*_cells(recipe, SHAPES, (fg_ari, mbo), steps), epochs))
+    trained = Cell(partial(epochs, pictures=_SHAPES_TRAINED), _match(recipe, SHAPES, steps, 1), "100", most_pictures)
+    return Row(label, (*_cells(recipe, SHAPES, (fg_ari, mbo), steps), trained))
 
 
 SHAPES_TABLE = Table(
@@ -248,4 +236,4 @@ NATURAL = Table(
     note=f"In percent, as in Tab. `natural_images_app`. {_MOST}",
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, TRIED, LOADER, CLUSTERING)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, TRIED)

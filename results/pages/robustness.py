@@ -1,4 +1,4 @@
-"""Robustness's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free."""
+"""Robustness's tables: the paper's rows, and which records fill them. Torch-free."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Row, Table
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
-from akorn.robustness.records import (
+from results.pages.robustness_records import (
     PICTURES,
     attacked,
     cell,
