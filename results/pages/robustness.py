@@ -8,6 +8,15 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Row, Table
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
+from results.pages.robustness_models import (
+    LABELS,
+    MORE_STARTS,
+    PRETRAINED_FIGURES,
+    SAID,
+    SCRATCH_FIGURES,
+    TITLES,
+    WORDS,
+)
 from results.pages.robustness_records import (
     PICTURES,
     attacked,
@@ -20,77 +29,14 @@ from results.pages.robustness_records import (
     table,
 )
 
-_LABELS = {
-    "cifar10_akorn_conv": "AKOrN-conv, N = 2",
-    "cifar10_akorn_conv_falling_rate": "AKOrN-conv, then a falling rate",
-    "cifar10_akorn_conv_last_step": "AKOrN-conv, last step",
-    "cifar10_resnet18": "ResNet-18",
-    "cifar10_resnet18_fast": "ResNet-18, fast",
-    "cifar10_resnet18_crop_last": "ResNet-18, crop last",
-    "cifar10_resnet18_crop_last_falling_rate": "ResNet-18, crop last, then a falling rate",
-    "cifar10_resnet18_crop_last_high_rate": "ResNet-18, crop last, a higher rate",
-    "cifar10_resnet18_noise02": "ResNet-18, σ = 0.2",
-    "cifar10_resnet18_noise02_fast": "ResNet-18, σ = 0.2, fast",
-    "cifar10_resnet18_noise02_augmix_last": "ResNet-18, σ = 0.2, AugMix last",
-    "cifar10_resnet18_always_noise02": "ResNet-18, σ = 0.2 in tests too",
-    "cifar10_resnet18_noise0225": "ResNet-18, σ = 0.225",
-    "cifar10_resnet18_noise0225_fast": "ResNet-18, σ = 0.225, fast",
-    "cifar10_resnet18_noise0225_augmix_last": "ResNet-18, σ = 0.225, AugMix last",
-    "cifar10_resnet18_always_noise0225": "ResNet-18, σ = 0.225 in tests too",
-    "cifar10_itrconv": "ItrConv",
-    "cifar10_itrconv_fast": "ItrConv, fast",
-    "cifar10_itrconv_crop_last": "ItrConv, crop last",
-    "cifar10_vit": "ViT",
-    "cifar10_akorn_conv_no_proj": "AKOrN-conv without Proj",
-    "cifar10_akorn_conv_no_m": "AKOrN-conv without m",
-    "cifar10_akorn_conv_stacked": "stacked Kuramoto layers",
-    "cifar10_akorn_conv_no_omega": "AKOrN-conv without Ω",
-    "cifar10_akorn_conv_no_c": "AKOrN-conv without C",
-    "cifar10_akorn_conv_no_norm": "AKOrN-conv without Π",
-    "cifar10_akorn_mix_n2": "AKOrN-mix, N = 2",
-    "cifar10_akorn_mix_n4": "AKOrN-mix, N = 4",
-}
-"""Recipe → what it is called, in the tables' order."""
-
-_SCRATCH = {
-    "cifar10_akorn_conv": ("84.6", "64.9", "78.3", "1.8"),
-    "cifar10_resnet18": ("94.1", "0.0", "81.5", "8.9"),
-    "cifar10_resnet18_noise02": ("85.2", "22.3", "75.1", "2.3"),
-    "cifar10_resnet18_noise0225": ("83.9", "25.5", "73.6", "2.6"),
-    "cifar10_itrconv": ("93.5", "0.0", "83.6", "5.9"),
-    "cifar10_vit": ("91.4", "0.0", "81.0", "9.6"),
-    "cifar10_akorn_conv_no_proj": ("89.9", "0.1", "82.4", "4.5"),
-    "cifar10_akorn_conv_no_m": ("77.8", "–", "–", "–"),
-    "cifar10_akorn_conv_stacked": ("62.9", "–", "–", "–"),
-}
-_PRETRAINED = {
-    "cifar10_akorn_conv": ("88.9", "58.9", "83.0", "1.3"),
-    "cifar10_akorn_mix_n2": ("91.2", "51.6", "86.4", "1.4"),
-    "cifar10_akorn_mix_n4": ("93.5", "0.0", "84.0", "6.4"),
-    "cifar10_resnet18": ("94.4", "0.0", "81.5", "8.9"),
-}
-"""Recipe → the paper's figures, in the order of _HEADINGS."""
-
-_MORE_STARTS = {
-    "cifar10_akorn_conv": (4,),
-    "cifar10_akorn_conv_falling_rate": (4, 16),
-    "cifar10_akorn_conv_last_step": (4,),
-    "cifar10_resnet18_always_noise02": (4, 16),
-    "cifar10_resnet18_always_noise0225": (4, 16),
-}
-"""Random model → the numbers of starts of its further rows, beside one."""
-_SAID = {1: "", 4: ", four starts", 16: ", sixteen starts"}
-"""Starts → what a row's label says of them."""
-
 _HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
-_OURS = "Corrupted pictures are those of our own generator, not the published ones."
+_OURS = "Corrupted pictures come from our own generator."
 _NOTE = (
-    "Accuracy and expected calibration error in percent, each answer from a single start unless a row says more, whose"
-    " probabilities are then averaged. Clean and corrupted on all"
-    " 10,000 test pictures, corrupted at severity 5 in the mean over 15 corruptions; AutoAttack on a random 1,000 or"
-    " more of them, in its `rand` version with EoT of 20 where the model has a random start, whose bad luck it counts"
-    f" too (the table of attacks has the same tests without an attack). {_OURS} Most were asked in TF32, as each record"
-    " says."
+    "Accuracy and ECE in percent. Each answer comes from a single start unless a row says otherwise; the probabilities"
+    " of several starts are averaged. Clean and corrupted accuracy are on all 10,000 test pictures, the latter at"
+    " severity 5 and averaged over 15 corruptions. AutoAttack has a random 1,000 or more of them; where the model has a"
+    " random start it is the `rand` version with an EoT of 20, which also counts a start's bad luck (the table of"
+    f" attacks has the same tests without an attack). {_OURS} Most models were evaluated in TF32, as each record says."
 )
 
 
@@ -105,7 +51,7 @@ def _row(name: str, paper: tuple[str, ...] = ("–",) * 4, *, pretrained: bool =
     whole = fits(name, pretrained, starts=starts, pictures=PICTURES)
     worst = corrupted(name, pretrained, starts)
     return Row(
-        _LABELS[name] + _SAID[starts],
+        LABELS[name] + SAID[starts],
         (
             cell("clean", whole, clean),
             cell("autoattack", attacked(name, pretrained, "autoattack") if starts == 1 else _never, adversarial),
@@ -116,34 +62,35 @@ def _row(name: str, paper: tuple[str, ...] = ("–",) * 4, *, pretrained: bool =
 
 
 def _scratch(name: str) -> tuple[Row, ...]:
-    row = _row(name, _SCRATCH[name]) if name in _SCRATCH else _row(name)
-    return (row, *(_row(name, starts=count) for count in _MORE_STARTS.get(name, ())))
+    row = _row(name, SCRATCH_FIGURES[name]) if name in SCRATCH_FIGURES else _row(name)
+    return (row, *(_row(name, starts=count) for count in MORE_STARTS.get(name, ())))
 
 
 SCRATCH = table(
-    "CIFAR-10 without pre-training",
+    "Without pre-training",
     _HEADINGS,
-    tuple(row for name in _LABELS for row in _scratch(name)),
-    note=_NOTE + " The paper's other figures for ResNet-18 than clean are of the pre-trained one. Seven kinds of"
-    " training are our own, and docs/robustness.md says more of them. **Then a falling rate**: the model of the row"
-    " before it trained on, with a new head, at a learning rate that falls to 0; AKOrN-conv for 80 epochs, which is"
-    " what ships, ResNet-18 for 50. **Last step**: gradients of each block's last Kuramoto step alone, at a falling"
-    " rate. **Fast**: half the paper's epochs, at ten times the learning rate, which falls to 0. **Crop last** and"
-    " **AugMix last**: AugMix before crop, flip and jitter, or behind the noise; the rest is the paper's unless the row"
-    " says more. **A higher rate**: the paper's epochs, at ten times the learning rate, which falls to 0. **In tests"
-    " too**: crop last, a higher rate, and a model that adds the noise itself, to whatever it sees: it is a random"
-    " model, and that noise its start.",
+    tuple(row for name in LABELS for row in _scratch(name)),
+    note=_NOTE
+    + " The paper's figures for ResNet-18 beyond clean accuracy are those of its pre-trained one. Seven kinds"
+    " of training are our own; [docs/robustness.md](../docs/robustness.md) says more about them. **Then a falling"
+    " rate**: the model of the row before, trained further with a new head at a learning rate that falls to 0;"
+    " AKOrN-conv, which is what ships, for 80 epochs, ResNet-18 for 50. **Last step**: gradients of each block's last"
+    " Kuramoto step alone, at a falling rate. **Fast**: half the paper's epochs, at ten times the learning rate, which"
+    " falls to 0. **Crop last** and **AugMix last**: AugMix before crop, flip and jitter, or after the noise; the rest"
+    " is the paper's unless the row says more. **A higher rate**: the paper's epochs, at ten times the learning rate,"
+    " which falls to 0. **In tests too**: crop last, a higher rate, and a model that itself adds the noise to whatever"
+    " it sees; it is a random model, and the noise is its start.",
 )
 
 PRETRAINED = table(
-    "CIFAR-10 after pre-training on Tiny-ImageNet",
+    "After pre-training on Tiny-ImageNet",
     _HEADINGS,
-    tuple(_row(name, paper, pretrained=True) for name, paper in _PRETRAINED.items()),
+    tuple(_row(name, paper, pretrained=True) for name, paper in PRETRAINED_FIGURES.items()),
     note=_NOTE,
 )
 
 RANDOM_NOISE = table(
-    "CIFAR-10 with random noise, ‖ε‖∞ = 64/255, without pre-training",
+    "Random noise of 64/255, without pre-training",
     ("uniform in the box", "±ε on every value", "ECE on clean pictures"),
     tuple(
         Row(
@@ -154,9 +101,10 @@ RANDOM_NOISE = table(
                 cell("ece", fits(name, False, starts=1, pictures=PICTURES)),
             ),
         )
-        for name, label in _LABELS.items()
+        for name, label in LABELS.items()
     ),
-    note="The paper shows bars without numbers, AKOrN far ahead, and does not say how the noise is distributed.",
+    note="Accuracy and ECE in percent on all 10,000 test pictures, one start. The paper shows bars without numbers,"
+    " with AKOrN far ahead, and does not say how the noise is distributed.",
 )
 
 _ATTACKS = (
@@ -173,21 +121,20 @@ _ATTACKS = (
     ("AutoAttack `standard`, one start fixed", "autoattack_standard", "autoattack_standard"),
     ("that start, no attack", "autoattack_standard_unattacked", "autoattack_standard"),
 )
-_WORDS = {False: "without pre-training", True: "after pre-training on Tiny-ImageNet"}
 
 
 def _attacks(models: Iterable[str], pretrained: bool) -> Table:
     return table(
-        f"CIFAR-10 {_WORDS[pretrained]}: each attack, 8/255",
-        tuple(_LABELS[name] for name in models),
+        f"Each attack at 8/255, {WORDS[pretrained]}",
+        tuple(LABELS[name] for name in models),
         tuple(
             Row(label, tuple(cell(metric, attacked(name, pretrained, attack)) for name in models))
             for label, metric, attack in _ATTACKS
         ),
-        "Accuracy in percent on a random 1,000 or more of the test pictures, answers of a single start. Gradients are"
-        " averaged over 20 starts where these are random; FGSM, PGD and transfer are scored with starts that the attack"
-        " has not seen. AutoAttack and Square count a picture only if it is right in several tests, each with a start"
-        ' of its own: the next row with "no attack" shows what that leaves of the pictures as they are.',
+        "Accuracy in percent on a random 1,000 or more of the test pictures; answers come from a single start. Where"
+        " starts are random, gradients are averaged over 20 of them; FGSM, PGD and transfer are scored with starts that"
+        " the attack has not seen. AutoAttack and Square count a picture only if it is right in several tests, each"
+        ' with a start of its own; the row "no attack" below shows what that leaves of unchanged pictures.',
         models_are_rows=False,
     )
 
@@ -195,22 +142,22 @@ def _attacks(models: Iterable[str], pretrained: bool) -> Table:
 def _corruptions(models: Iterable[str], pretrained: bool, what: str, mean: str, words: str) -> Table:
     names = (*((name.replace("_", " "), of_corruption(name, what)) for name in COMMON), ("mean", mean))
     return table(
-        f"CIFAR-10 {_WORDS[pretrained]}: {words} on each corruption, severity 5",
-        tuple(_LABELS[name] for name in models),
+        f"{words} on each corruption, severity 5, {WORDS[pretrained]}",
+        tuple(LABELS[name] for name in models),
         tuple(
             Row(label, tuple(cell(metric, corrupted(name, pretrained)) for name in models)) for label, metric in names
         ),
-        "In percent, answers of a single start, on all 10,000 test pictures as our own generator corrupts them; its"
-        " frost is a procedural texture.",
+        "In percent; answers come from a single start, on all 10,000 test pictures as our own generator corrupts them."
+        " Its frost is a procedural texture.",
         models_are_rows=False,
     )
 
 
-ATTACKS = tuple(_attacks(models, pre) for models, pre in ((_LABELS, False), (_PRETRAINED, True)))
+ATTACKS = tuple(_attacks(models, pre) for models, pre in ((LABELS, False), (PRETRAINED_FIGURES, True)))
 CORRUPTIONS = tuple(
     _corruptions(models, pre, *words)
-    for models, pre in ((_LABELS, False), (_PRETRAINED, True))
-    for words in (("accuracy", "corrupted", "accuracy"), ("ece", "corrupted_ece", "ECE"))
+    for models, pre in ((LABELS, False), (PRETRAINED_FIGURES, True))
+    for words in (("accuracy", "corrupted", "Accuracy"), ("ece", "corrupted_ece", "ECE"))
 )
 
 
@@ -234,7 +181,7 @@ _PUBLISHED = {  # 100 less the errors of the row "Source", a wide ResNet, in Tab
 _REFERENCE = corrupted("cifar10_resnet18_usual", False)
 
 GENERATOR = table(
-    "CIFAR-10: are our corruptions CIFAR-10-C's?",
+    "Are our corruptions those of CIFAR-10-C?",
     ("ResNet-18 on ours",),
     (
         Row("no corruption", (cell("clean", _REFERENCE),)),
@@ -244,9 +191,9 @@ GENERATOR = table(
         ),
         Row("mean", (cell("corrupted", _REFERENCE, "56.5"),)),
     ),
-    "Accuracy in percent at severity 5 of two networks trained in the usual way, on shifted and mirrored pictures: our"
-    " `cifar10_resnet18_usual` on our corruptions, and the wide ResNet from which test-time adaptation usually starts,"
-    " a larger network, on the published files (Tab. 1 of Yang, Li and Wei, AAAI 2026). Our frost is a procedural"
+    "Accuracy in percent at severity 5 of two networks trained in the usual way, with shifts and mirror images: our"
+    " `cifar10_resnet18_usual` on our corruptions, and on the published files the wide ResNet, a larger network, from"
+    " which test-time adaptation usually starts (Tab. 1 of Yang, Li and Wei, AAAI 2026). Our frost is a procedural"
     " texture.",
     models_are_rows=False,
     beside="a wide ResNet on CIFAR-10-C",
@@ -271,13 +218,13 @@ def _starts(name: str, count: int) -> Row:
 
 STARTS = tuple(
     table(
-        f"CIFAR-10, {_LABELS[name]}: answers in the mean over K random starts",
+        f"Answers averaged over K random starts: {TITLES[name]}",
         ("clean", "ECE on clean", "noise of 64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
         tuple(_starts(name, count) for count in (1, 4, 8, 16)),
-        f"In percent, without pre-training; the other tables have K = 1 unless a row says more. {_OURS}",
+        f"In percent, without pre-training. The other tables have K = 1 unless a row says otherwise. {_OURS}",
         models_are_rows=False,
     )
-    for name in _MORE_STARTS
+    for name in MORE_STARTS
 )
 
 _CHECKS = {
@@ -299,19 +246,31 @@ _CHECKED = (
 
 CHECKS = tuple(
     table(
-        f"CIFAR-10, {_LABELS[name]}: is the defence real?",
+        f"Is the defence real? {TITLES[name]}",
         ("verdict", "accuracies, %"),
         tuple(
             Row(f"{check}: {words}", tuple(cell(of_check(check, figures), checked(name)) for figures in (False, True)))
             for check, words in _CHECKS.items()
         ),
-        "Of the model without pre-training, on a random 200 of the test pictures at 8/255, within two standard errors"
-        " of the paired difference (`akorn.robustness.checks`). Transferred pictures took part where `transfer` stands"
-        " among the figures. A check without figures had nothing to ask of the model, such as a ResNet, which has no"
-        " Kuramoto steps.",
+        "Checks that tell a defence from hidden gradients (`akorn.robustness.checks`), on a random 200 of the test"
+        " pictures at 8/255; differences count beyond two standard errors of the paired difference. Transferred"
+        " pictures took part where `transfer` is among the figures. A check without figures does not apply to the"
+        " model: a ResNet, for example, has no Kuramoto steps.",
         models_are_rows=False,
     )
     for name in _CHECKED
 )
 
 TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, *STARTS, *CHECKS)
+
+TITLE = "Robustness and calibration: all tables"
+INTRO = """\
+Classifiers of CIFAR-10. **ECE**, the expected calibration error, is the mean distance between a classifier's confidence
+and its accuracy; 0 is perfect. A **start** is one random draw of the oscillators' initial states; a model with random
+starts gives another answer each time. **EoT** of 20 averages each gradient of an attack over 20 starts. 8/255 and
+64/255 bound how far each value of a picture may change. **AugMix** is the augmentation by mixed image operations that
+the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C.
+
+In our reproduction AKOrN's adversarial robustness is not real: attacks that use gradients of the last Kuramoto step, or
+a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below; [RESULTS.md](../RESULTS.md) has
+the figures)."""

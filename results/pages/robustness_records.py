@@ -165,5 +165,5 @@ def _note(
         for count, labels in sorted(by.items())
         if count < whole
     ]
-    text += " Of several models of one seed the one trained longest counts."
+    text += " Of several models of one seed, the one trained longest counts."
     return text + (f" **Trained for fewer epochs than the recipe's: {'; '.join(fewer)}.**" if fewer else "")

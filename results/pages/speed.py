@@ -26,7 +26,7 @@ def _row(
 
 
 SPEED = Table(
-    f"Speed on one {_GPU}, at the paper's sizes",
+    f"On one {_GPU}, at the paper's sizes",
     ("plain loop, ms", "fused, ms", "fused, peak MiB", "fused, no graph, ms", "first call, s"),
     (
         _row(
@@ -37,7 +37,7 @@ SPEED = Table(
             "the same in float32", "sudoku/training-step/batch-100/T16/training", "float32", "61", "5,900",
         ),
         _row(
-            "energy vote of 100, T = 128, a board in a full batch, bf16",
+            "energy vote of 100, T = 128, per board in a full batch, bf16",
             "vote/K=100,-a-board/40-boards/T128/forward", "bf16", "160", "–", variant="fused",
         ),
         _row(
@@ -58,9 +58,9 @@ SPEED = Table(
         ),
     ),
     note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
-    " weights and optimiser while the graph is recorded and run. Beside them the published implementation as it ships,"
-    " measured on the same kind of GPU. The first call, with empty caches, compiles kernels and tries out how to cut"
-    " the work; both are kept on disk for the next run.",
+    " weights and optimiser while the graph is recorded and run. Beside them stands the published implementation as it"
+    " ships, measured on the same kind of GPU. The first call, with empty caches, compiles kernels and tries out how to"
+    " divide the work; both are kept on disk for the next run.",
     beside="published",
 )  # fmt: skip
 
@@ -71,10 +71,10 @@ def _loads(recipe: str) -> Row:
 
 
 LOADER = Table(
-    "Object discovery: does the loader limit training?",
+    "Does the loader limit training?",
     ("views alone", "model alone", "both"),
     tuple(_loads(f"{data}_akorn{rest}") for data, rest in (("tetrominoes", ""), ("dsprites", ""), ("shapes", "_l3"))),
-    note="Pictures a second in batches of 256, two views each, on one H200 in bf16, step by step without CUDA graphs"
+    note="Pictures per second in batches of 256, two views each, on one H200 in bf16, step by step without CUDA graphs"
     " (`benchmarks/loader.py`). Pictures stay on the GPU as bytes, and views are made there.",
     digits=0,
 )
@@ -88,12 +88,18 @@ def _clusters(kind: str, label: str) -> Row:
 
 
 CLUSTERING = Table(
-    "Object discovery: clustering beside SciPy",
+    "Clustering beside SciPy",
     ("ours, ms", "SciPy in a loop, ms", "SciPy in threads, ms", "× the loop", "× the threads"),
     (_clusters("objects", "patches of eight objects, with noise"), _clusters("noise", "no structure at all")),
-    note="Milliseconds a picture of 1,600 patches with 128 features: the trees of average linkage, many pictures in a"
+    note="Milliseconds per picture of 1,600 patches with 128 features: the trees of average linkage, many pictures in a"
     " row, on two cores of a CPU; SciPy's `linkage` in a loop, and in two threads (`benchmarks/cluster.py`). The"
     " partitions are the same.",
 )
 
 TABLES = (SPEED, LOADER, CLUSTERING)
+
+TITLE = "Speed: all tables"
+INTRO = """\
+Times are medians of the newest record of each kind. **T** is the number of Kuramoto steps, **L** the number of blocks.
+A **plain loop** is the equation in plain PyTorch, **fused** the kernels that ship; **no graph** means launched step by
+step, as in a training loop of your own, instead of recorded as a CUDA graph."""
