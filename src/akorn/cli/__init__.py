@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recipes": ("akorn.cli.recipes", "list what can be trained"),
     "models": ("akorn.cli.models", "list what can be loaded or built by name"),
     "data": ("akorn.cli.data", "make data sets that need no download"),
-    "results": ("akorn.cli.results", "show the records of runs and evaluations as tables"),
+    "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
     "bench": ("akorn.bench.command", "measure time and memory of Kuramoto layers on this machine"),
 }
 
