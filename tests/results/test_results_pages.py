@@ -13,6 +13,7 @@ import pytest
 
 from akorn.errors import AkornError
 from akorn.ledger import Cell, Row, Table, read_records
+from akorn.ledger.overview import MARK
 from akorn.ledger.tables import anchor
 
 render = pytest.importorskip("results.pages.render", reason="the repository's folder results/ is not here")
@@ -52,6 +53,7 @@ def test_headings_make_the_same_link_everywhere(name: str) -> None:
 def test_what_stands_in_every_page() -> None:
     for name, text in PAGES.items():
         assert "python -m results.pages" in text
+        assert MARK not in text  # so that `akorn results` does not take it for a page of its own
         assert text.count("\n# ") == 0
         assert text.startswith("# ")
         unused = [found["file"] for found in RECORDS if found["file"].startswith("train-")]

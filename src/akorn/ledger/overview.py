@@ -92,8 +92,8 @@ def _settings(record: Record) -> dict[str, Any]:
 
 def _figure(values: Sequence[Value | None]) -> str:
     """Mean and spread, with more digits for what is small, such as a loss."""
-    large = any(isinstance(found, int | float) and abs(found) >= 1 for found in values)
-    return summary(values, digits=2 if large else 4)
+    largest = max((abs(found) for found in values if isinstance(found, int | float)), default=0.0)
+    return summary(values, digits=4 if 0 < largest < 1 else 2)
 
 
 def _device(record: Record) -> str:
