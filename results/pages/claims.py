@@ -22,7 +22,9 @@ rendered from the records by `python -m results.pages`, which refuses if a figur
   little.
 - Our boards, pictures and corruptions are stand-ins, generated after the descriptions of the paper's data, which cannot
   all be had. The paper's weights are not public.
-- The numbers under “records” are seeds, each a link to the record of that seed."""
+- The numbers under “records” are seeds, each a link to the record of that seed. The full tables are in
+  [results/sudoku.md](results/sudoku.md), [results/objects.md](results/objects.md),
+  [results/robustness.md](results/robustness.md) and [results/speed.md](results/speed.md)."""
 
 SECTIONS = (SUDOKU, OBJECTS, ROBUSTNESS, SPEED)
 """In the order of the page."""
