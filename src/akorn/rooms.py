@@ -4,7 +4,6 @@
     akorn/ROOM/recipes.py    `RECIPES`, one function a row of the paper, and `SHIPPED`: weights → their recipe
     akorn/ROOM/model.py      `build(config)`
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
-    akorn/ROOM/tables.py     `TABLES` of RESULTS.md
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
@@ -24,7 +23,6 @@ from akorn.runtime.json_files import read_object
 
 if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
-    from akorn.ledger.tables import Table
 
 ROOMS = ("sudoku", "objects", "robustness")
 
@@ -69,11 +67,6 @@ def part(room: str, name: str) -> ModuleType:
 def recipes() -> dict[str, Callable[[], Recipe]]:
     """Every room's recipes."""
     return {name: recipe for room in ROOMS for name, recipe in part(room, "recipes").RECIPES.items()}
-
-
-def tables() -> list[Table]:
-    """Every room's tables of RESULTS.md."""
-    return [table for room in ROOMS for table in part(room, "tables").TABLES]
 
 
 def models() -> dict[str, tuple[str, str]]:

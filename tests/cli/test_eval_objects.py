@@ -44,9 +44,8 @@ def test_more_pictures_than_the_paper_has_and_their_errors(
     assert kept["config"]["pictures"] == 330
     assert not any("error" in key for key in kept["config"])
 
-    page = akorn_here("results", "--out", "-").stdout  # the record fills its cells all the same
-    (row,) = re.findall(r"^\| AKOrN, attention \|.*88\.6.*", page, re.M)
-    assert row.startswith(f"| AKOrN, attention | {told['fg_ari']:.1f} (1) | 88.6 ± 1.7 | {told['mbo']:.1f} (1) |")
+    page = akorn_here("results", "--out", "-").stdout
+    assert f"\n| {told['fg_ari']:.2f} (1) | {told['mbo']:.2f} (1) |" in page
 
 
 def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) -> None:

@@ -19,7 +19,7 @@ from akorn.ledger import (
     render,
     write_record,
 )
-from akorn.ledger.tables import chosen
+from akorn.ledger.tables import anchor, chosen
 
 
 def write(folder: Path, name: str = "sudoku-akorn", seed: int = 0, **options: Any) -> Path:
@@ -152,7 +152,6 @@ def test_tables_show_mean_spread_and_the_paper() -> None:
     # by hand: mean of 50, 52, 57 is 53, sample deviation √((9 + 1 + 16) / 2) = 3.606
     assert r"| AKOrN \| T = 16 | 99.5 ± 0.7 (2) | 100.0 | 53.0 ± 3.6 (3) | 51.7 ± 3.3 |" in lines
     assert "| ItrSA | – | 100.0 | – | 14.1 ± 2.7 |" in lines
-    assert "Records in no table" not in text
 
 
 def test_a_column_beside_ours_only_where_somebody_has_a_figure() -> None:
@@ -178,7 +177,7 @@ def test_rows_and_columns_without_any_figure_are_only_named() -> None:
     )
 
 
-def test_nothing_is_hidden() -> None:
+def test_of_several_records_of_a_seed_the_newest_counts_and_no_other_is_listed() -> None:
     records = [
         record("akorn", 0, "2030-01-02", id=90.0, ood=60.0),
         record("akorn", 0, "2030-01-01", id=10.0, ood=20.0),  # the same seed, run before
@@ -187,11 +186,20 @@ def test_nothing_is_hidden() -> None:
     ]
     text = render(records, [table()])
     assert "| 90.0 (1) | 100.0 | 60.0 (1) |" in text
-    rest = text.split("## Records in no table")[1]
-    assert "| 2030-01-01 | eval | akorn | 0 | id 10, ood 20 | akorn-0-2030-01-01.json |" in rest
-    assert "| 2030-01-01 | eval | other | 4 | ood 12.3457 | other-4-2030-01-01.json |" in rest
-    assert "2030-01-02" not in rest
-    assert "akorn-0-2030-01-03.json" in rest
+    assert "10.0" not in text.replace("100.0", "")
+    assert "12.3" not in text
+    assert "other" not in text
+
+
+def test_a_page_has_a_title_contents_and_the_names_of_empty_tables() -> None:
+    empty = Table("Nothing yet", ("a",), (Row("r", (Cell("ood", {"name": "nobody"}),)),))
+    text = render([record("akorn", 0, id=1.0)], [table(), empty], "Sudoku: all of it", "What it is.")
+    lines = text.splitlines()
+    assert lines[:6] == [
+        "# Sudoku: all of it", "", "What it is.", "", "- [Sudoku](#sudoku)", "- [Not measured yet](#not-measured-yet)",
+    ]  # fmt: skip
+    assert lines[-3:] == ["## Not measured yet", "", "- Nothing yet (1 rows)"]
+    assert anchor("CIFAR-10: is it C's, or 8/255?") == "cifar-10-is-it-cs-or-8255"
 
 
 def test_a_cell_may_prefer_other_records_than_the_newest() -> None:
@@ -213,7 +221,6 @@ def test_a_cell_may_look_deeper_into_a_record_and_show_words() -> None:
     cells = (Cell(lambda r: r["extra"]["verdict"], {}), Cell(lambda r: r["extra"]["deep"], {}))
     text = render(records, [Table("t", ("words", "numbers"), (Row("r", cells),))])
     assert "| r | holds (2), fails (1) | 1.5 ± 0.7 (2) |" in text
-    assert text.count("akorn-3") == 1  # nothing to show: among the records in no table
 
 
 def test_a_note_may_be_made_of_the_records() -> None:

@@ -160,19 +160,3 @@ def test_impossible_recipes_are_refused() -> None:
     ):
         with pytest.raises(AkornError, match=words):
             SudokuTask(changed)
-
-
-def test_runs_of_another_precision_than_they_say_are_trials() -> None:
-    """Known by their commits, in whatever length a record has these."""
-    from akorn.ledger.tables import chosen
-    from akorn.sudoku.tables import PAPER, TRIED
-
-    config = {"data": "test-ood", "boards": 18000, "steps": 128, "votes": 1}
-    found = {"kind": "eval", "name": "sudoku_akorn", "seed": 0, "date": "2030", "config": config}
-    found |= {"metrics": {"board_accuracy": 50.0, "single": 50.0, "sum": 80.0}, "extra": {"training": None}}
-    vote = found | {"config": {**config, "data": "valid-ood", "votes": 100}}
-    rows = [row.cells[1] for row in TRIED.rows if "seed 2" not in row.label and "last" not in row.label]
-    for commit, in_paper, row in (("0" * 40, True, 0), ("4ab1a02" + "0" * 33, True, 1), ("834e632", False, 2)):
-        at = {"commit": {"id": commit}}
-        assert bool(chosen([found | at], PAPER.rows[1].cells[1])) == in_paper
-        assert [bool(chosen([vote | at], cell)) for cell in rows] == [number == row for number in range(3)]

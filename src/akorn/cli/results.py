@@ -1,4 +1,4 @@
-"""`akorn results`: RESULTS.md from the records."""
+"""`akorn results`: the records of a folder as tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from akorn.runtime.files import replacing
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Render RESULTS.md from the records in results/, with the paper's figure beside each of ours."""
+    """Show the records of your runs and evaluations: one table for each recipe or model, seeds as mean ± deviation."""
 
     folder: Path = LEDGER
     """Where the records are."""
-    out: Path = Path("RESULTS.md")
-    """The page to write; - prints it instead."""
+    out: Path = Path("-")
+    """A file to write the tables to, in Markdown; - prints them. Only a page that this command wrote is replaced."""
 
 
 def run(options: Options) -> int:
-    """Render, and write the page whole."""
-    from akorn.bench.tables import TABLES as speed
-    from akorn.ledger import read_records, render
-    from akorn.rooms import tables
+    """Print the tables, or write the page whole."""
+    from akorn.ledger import overview, read_records
 
     if not options.folder.is_dir():
         raise AkornError(f"{options.folder}: there is no such folder of records")
@@ -32,11 +30,28 @@ def run(options: Options) -> int:
     if options.json:
         print_json(records)
         return 0
-    text = render(records, [*tables(), *speed])
+    text = overview(records)
     if str(options.out) == "-":
         print(text, end="")
         return 0
+    _check_replaceable(options.out)
     with replacing(options.out) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {options.out} from {len(records)} records")
     return 0
+
+
+def _check_replaceable(page: Path) -> None:
+    """AkornError where there is a file that this command has not written."""
+    from akorn.ledger.overview import MARK
+
+    if not page.exists():
+        return
+    try:
+        head = page.read_text(encoding="utf-8")[:500]
+    except (OSError, ValueError):
+        head = ""
+    if MARK not in head:
+        raise AkornError(
+            f"{page}: `akorn results` did not write this file and does not replace it; choose another --out"
+        )

@@ -1,3 +1,4 @@
+from .overview import overview as overview
 from .records import Record as Record
 from .records import model_name as model_name
 from .records import read_records as read_records

@@ -1,5 +1,6 @@
-"""RESULTS.md from the ledger: the tasks say which tables there are, the records fill them. Torch-free."""
+"""Tables filled by records: who makes a table says which rows it has and which records fill them. Torch-free."""
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ Metric = str | Callable[[Record], Value | None]
 """Which value of a record: that of the metric of this name, or one that is looked up deeper in; None for none."""
 
 _NONE = "–"
-_SHOWN = 8  # metrics of a record that is in no table
+_EMPTY = "Not measured yet"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of RESULTS.md."""
+    """One table of a page."""
 
     title: str
     headings: tuple[str, ...]
@@ -99,38 +100,40 @@ def summary(values: Sequence[Value | None], digits: int = 1) -> str:
     return ", ".join(parts) or _NONE
 
 
-def render(records: Sequence[Record], tables: Sequence[Table]) -> str:
-    """Return RESULTS.md: every table that has a figure, with its empty rows and columns only named; the names of the
-    other tables; then the records that none shows.
+def has_figures(records: Sequence[Record], table: Table) -> bool:
+    """Say whether any cell of a table is filled."""
+    return any(chosen(records, cell) for row in table.rows for cell in row.cells)
+
+
+def render(records: Sequence[Record], tables: Sequence[Table], title: str = "Results", intro: str = "") -> str:
+    """Return a page: its title and introduction, a table of contents, every table that has a figure, and the names of
+    those that have none yet. Of a table's empty rows and columns, too, there are only the names.
     """
-    lines = [
-        "# Results",
-        "",
-        "Rendered from the records in `results/` by `akorn results`; never edited by hand.",
-        "",
-        "Ours is the mean ± the sample standard deviation over seeds, with the number of seeds in brackets;"
-        " of several records of one seed the newest counts, or the one that a table's note prefers; the others are"
-        " listed at the end. – means no figure.",
-    ]
-    shown: set[int] = set()
-    empty = [table for table in tables if not any(chosen(records, cell) for row in table.rows for cell in row.cells)]
-    for table in tables:
-        if table not in empty:
-            lines += _section(records, table, shown)
+    shown = [table for table in tables if has_figures(records, table)]
+    empty = [table for table in tables if table not in shown]
+    lines = [f"# {title}", "", *([intro, ""] if intro else [])]
+    lines += contents([*(table.title for table in shown), *([_EMPTY] if empty else [])])
+    for table in shown:
+        lines += _section(records, table)
     if empty:
-        lines += ["", "## Not measured yet", "", *(f"- {table.title} ({len(table.rows)} rows)" for table in empty)]
-    others = [record for record in records if id(record) not in shown]
-    if others:
-        lines += ["", "## Records in no table", ""]
-        lines += _markdown(["date", "kind", "name", "seed", "metrics", "file"], [_plain(r) for r in others])
-    return "\n".join(lines) + "\n"
+        lines += ["", f"## {_EMPTY}", "", *(f"- {table.title} ({len(table.rows)} rows)" for table in empty)]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _section(records: Sequence[Record], table: Table, shown: set[int]) -> list[str]:
-    """A table with its title and note; which records it shows is added to `shown`."""
+def contents(headings: Sequence[str]) -> list[str]:
+    """Return the lines of a table of contents: a link to each heading of a page."""
+    return [f"- [{heading}](#{anchor(heading)})" for heading in headings]
+
+
+def anchor(heading: str) -> str:
+    """Return what a link to a heading is called, in Markdown as GitHub reads it: letters, digits and hyphens."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _section(records: Sequence[Record], table: Table) -> list[str]:
+    """A table with its title and note."""
     note = table.note(records) if callable(table.note) else table.note
     behind = [[chosen(records, cell) for cell in row.cells] for row in table.rows]
-    shown |= {id(record) for row in behind for found in row for record in found}
     # Rows and columns in which nobody has a figure are only named; where nobody has one to stand beside ours, there is
     # no column for it.
     known = [
@@ -149,7 +152,7 @@ def _section(records: Sequence[Record], table: Table, shown: set[int]) -> list[s
         body.append([row.label, *_columns(figures, [cell.paper for cell in cells], compared)])
     headings = ["", *_columns([table.headings[i] for i in columns], [table.beside] * len(columns), compared)]
     lines = ["", f"## {table.title}", "", *([note, ""] if note else [])]
-    lines += _markdown(headings, [line for line, each in zip(body, known, strict=True) if any(each)])
+    lines += markdown(headings, [line for line, each in zip(body, known, strict=True) if any(each)])
     missing = {
         "rows": [row.label for row, each in zip(table.rows, known, strict=True) if not any(each)],
         "columns": [heading for i, heading in enumerate(table.headings) if i not in columns],
@@ -164,16 +167,9 @@ def _columns(ours: Sequence[str], theirs: Sequence[str], compared: Sequence[bool
     return [text for our, their, both in pairs for text in ((our, their) if both else (our,))]
 
 
-def _plain(record: Record) -> list[str]:
-    shown = list(record["metrics"].items())[:_SHOWN]
-    metrics = ", ".join(f"{name} {value:.6g}" for name, value in shown)
-    if more := len(record["metrics"]) - len(shown):
-        metrics += f", and {more} more"
-    fields = [record[key] for key in ("date", "kind", "name", "seed")]
-    return [*map(str, fields), metrics, str(record.get("file", ""))]
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown."""
 
-
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     def line(texts: Sequence[str]) -> str:
         return "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in texts) + " |"
 

@@ -1,4 +1,4 @@
-"""Object discovery's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free.
+"""Object discovery's tables: the paper's rows, and which records fill them. Torch-free.
 
 A record of `akorn eval` fills a cell if its config says so: `data` is the data set's name (or that of a file
 `tetrominoes-test.npz`) and `split` the one that the paper tests on, `source` is `generated` for the sets that we
@@ -6,19 +6,19 @@ generate and not a file of that name, `pictures` are at least as many as there, 
 `size`, `clusters`, `components`, `method`, `uptile` and `steps` are the paper's. Trials, of models that were trained in
 another way than their recipe says, are in none of these tables; only fewer epochs are the record's to tell. Of several
 records of a seed that on the most pictures counts: a quick look at a few hundred replaces no figure of thousands. What
-was tried, and speeds, are in `tables_own`.
+was tried is in `objects_own`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table, chosen
-from akorn.objects.recipes import RECIPES
-from akorn.objects.tables_own import CLUSTERING, LOADER, TRIED, most_pictures
-from akorn.trials import is_trial
+from results.pages.objects_own import TRIED, most_pictures
+from results.pages.trials import epochs, is_trial
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def _behind(records: Sequence[Record]) -> str:
 
 
 _HEADINGS = ("FG-ARI", "MBO")
-_MOST = "Of several records of one seed that on the most pictures counts."
+_MOST = "Of several records of one seed, the one with the most pictures counts."
 
 SYNTH = Table(
-    "Object discovery: Tetrominoes, dSprites, CLEVR",
+    "Tetrominoes, dSprites, CLEVR",
     tuple(f"{data} {metric}" for data in ("Tetrominoes", "dSprites", "CLEVR") for metric in _HEADINGS),
     (
         _synth(
@@ -132,31 +132,19 @@ SYNTH = Table(
             ("93.1 ± 0.3", "56.3 ± 0.0"), ("87.1 ± 1.0", "60.2 ± 1.9"), ("94.6 ± 0.7", "44.7 ± 0.7"),
         ),
     ),
-    note=lambda records: "In percent, as in Tab. `synth`. Tetrominoes and dSprites are our generated sets, made after"
-    f" the benchmark's description; ours on {_behind(records)}, the paper's on 320. {_MOST} These are the recipes'"
-    f" weights, the moving average; with its last ones ItrSA's FG-ARI on Tetrominoes is better (“{TRIED.title}”).",
+    note=lambda records: "In percent, as in the paper's Tab. `synth`; ours on"
+    f" {_behind(records)}, the paper's on 320. {_MOST} The weights are the recipes', the moving average; with its last"
+    f" weights ItrSA has a better FG-ARI on Tetrominoes (see “{TRIED.title}”).",
 )  # fmt: skip
 
 
-def _epochs(record: Record) -> float | None:
-    """For how many epochs an evaluated model of Shapes was trained; None where the record does not tell."""
-    training = record.get("extra", {}).get("training") or {}
-    recipe = RECIPES.get(record["name"])
-    if not training or recipe is None:
-        return None
-    train = recipe().train
-    if "steps" in training:  # fewer than its settings say where a run was not finished
-        return float(training["steps"] / (_SHAPES_TRAINED // train.batch_size))
-    return float(training.get("overrides", {}).get("train.epochs", train.epochs))
-
-
 def _shapes(label: str, recipe: str, fg_ari: str, mbo: str, steps: int = 4) -> Row:
-    epochs = Cell(_epochs, _match(recipe, SHAPES, steps, 1), "100", most_pictures)
-    return Row(label, (*_cells(recipe, SHAPES, (fg_ari, mbo), steps), epochs))
+    trained = Cell(partial(epochs, pictures=_SHAPES_TRAINED), _match(recipe, SHAPES, steps, 1), "100", most_pictures)
+    return Row(label, (*_cells(recipe, SHAPES, (fg_ari, mbo), steps), trained))
 
 
 SHAPES_TABLE = Table(
-    "Object discovery: Shapes",
+    "Shapes",
     (*_HEADINGS, "epochs"),
     (
         _shapes("ItrConv", "shapes_itrconv", "21.0 ± 0.8", "18.7 ± 0.5"),
@@ -172,8 +160,8 @@ SHAPES_TABLE = Table(
         _shapes("AKOrN, attention, L = 1, N = 8", "shapes_akorn_n8", "–", "–"),
         _shapes("AKOrN, attention, L = 1, N = 16", "shapes_akorn_n16", "–", "–"),
     ),
-    note="In percent, as in Tab. `shapes` and `shapes_results`; against N the paper has a figure without numbers"
-    " (Fig. `varN`; N = 4 is the row L = 1). The convolutions' kernel is not published: ours is 7."
+    note="In percent, as in the paper's Tab. `shapes` and `shapes_results`. For other N the paper has a plot without"
+    f" numbers (Fig. `varN`; N = 4 is the row L = 1). The size of the convolutions' kernel is not published; ours is 7."
     f" {_MOST}",
 )
 
@@ -186,7 +174,7 @@ def _clevrtex(label: str, recipe: str, papers: tuple[_Pair, ...], steps: int = 8
 
 
 CLEVRTEX_TABLE = Table(
-    "Object discovery: CLEVRTex, OOD, CAMO",
+    "CLEVRTex, OOD, CAMO",
     tuple(f"{data} {metric}" for data in ("CLEVRTex", "OOD", "CAMO") for metric in _HEADINGS),
     (
         _clevrtex(
@@ -228,7 +216,7 @@ CLEVRTEX_TABLE = Table(
         _clevrtex("AKOrN, L = 1, rotary positions", "clevrtex_akorn_rope", (("65.7", "50.2"),)),
         _clevrtex("ItrSA, L = 1, GTA positions", "clevrtex_itrsa_gta", (("66.1", "43.4"),)),
     ),
-    note=f"In percent, as in Tab. `clvtex`, `N_comp`, `ablation_proj`, `kvsl` and `posenc`. {_MOST}",
+    note=f"In percent, as in the paper's Tab. `clvtex`, `N_comp`, `ablation_proj`, `kvsl` and `posenc`. {_MOST}",
 )  # fmt: skip
 
 
@@ -239,13 +227,24 @@ def _natural(label: str, uptile: int, voc: _Pair, coco: _Pair) -> Row:
 
 
 NATURAL = Table(
-    "Object discovery: natural pictures",
+    "Natural pictures",
     ("PascalVOC MBO_i", "PascalVOC MBO_c", "COCO MBO_i", "COCO MBO_c"),
     (
         _natural("AKOrN, pre-trained on ImageNet", 1, ("50.3", "58.2"), ("30.2", "38.2")),
         _natural("AKOrN, pre-trained on ImageNet, up-tiling ×4", 4, ("52.0", "60.3"), ("31.3", "40.3")),
     ),
-    note=f"In percent, as in Tab. `natural_images_app`. {_MOST}",
+    note=f"In percent, as in the paper's Tab. `natural_images_app`. {_MOST}",
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, TRIED, LOADER, CLUSTERING)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, TRIED)
+
+TITLE = "Object discovery: all tables"
+INTRO = """\
+A model is trained on pictures without labels, and its features are clustered into objects. **FG-ARI**, the adjusted
+Rand index on the foreground, says how well two pixels of one object end up in one cluster, background left out; 0 is
+chance. **MBO**, mean best overlap, is the overlap (intersection over union) of each true object with the cluster that
+fits it best. On natural pictures MBO_i is for instances and MBO_c for classes. **L** is the number of blocks, **N** the
+dimension of an oscillator. **Up-tiling ×4** clusters finer features, made from shifted copies of the picture. **ItrSA**
+and **ItrConv** are the same networks with iterated self-attention or convolution in place of the oscillators.
+Tetrominoes, dSprites and Shapes are generated by us after the benchmarks' descriptions and stand in for the
+originals."""

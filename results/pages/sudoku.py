@@ -1,4 +1,4 @@
-"""Sudoku's tables of RESULTS.md: the paper's rows, and which records fill them. Torch-free."""
+"""Sudoku's tables: the paper's rows, and which records fill them. Torch-free."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
-from akorn.trials import is_trial
+from results.pages.trials import is_trial
 
 ID, OOD = ("test-id", 1000), ("test-ood", 18000)
 TORCH, COARSE, SPLIT = "torch", "coarse", "split"
@@ -37,7 +37,7 @@ def _row(label: str, name: str, ids: str, ood: str, *, metric: str = "board_accu
 
 
 PAPER = Table(
-    "Sudoku: the paper's protocol",
+    "The paper's protocol",
     ("ID, 1,000 boards", "OOD, 18,000 boards"),
     (
         _row("AKOrN, T = 16", "sudoku_akorn", "99.8 ± 0.1", "16.6 ± 2.1", steps=16, votes=1),
@@ -69,12 +69,11 @@ PAPER = Table(
         _row("AKOrN with N = 8, T = 128", "sudoku_akorn_n8", "–", "–", steps=128, votes=1),
         _row("AKOrN with N = 16, T = 128", "sudoku_akorn_n16", "–", "–", steps=128, votes=1),
     ),
-    note="Board accuracy in percent: all blanks of a board right. Trained on 9,000 boards with 31–42 givens; ID boards"
-    " are of the same kind, OOD boards have 17–34. The boards stand in for the paper's, which cannot be had.",
+    note="Board accuracy in percent. Models are trained on 9,000 boards with 31–42 givens.",
 )  # fmt: skip
 
 LARGE = Table(
-    "Sudoku: larger votes, on a sample of 1,000 OOD boards",
+    "Larger votes, on a sample of 1,000 OOD boards",
     ("OOD, 1,000 boards evenly spread",),
     tuple(
         Row(
@@ -83,19 +82,19 @@ LARGE = Table(
         )
         for steps, votes in ((512, 1000), (128, 4096))
     ),
-    note="The paper has the same 89.5 beside T = 512 with 1,000 starts and T = 128 with 4,096.",
+    note="The paper gives the same 89.5 for T = 512 with 1,000 starts and for T = 128 with 4,096.",
 )
 
 BEST = Table(
-    "Sudoku: the solver that ships",
+    "The solver that ships",
     ("ID, 1,000 boards", "OOD, 18,000 boards"),
     (
         _row("`sudoku`, T = 64, 1 vote", "sudoku_best", "–", "–", steps=64, votes=1),
         _row("`sudoku`, T = 64, 8 votes (the default of `akorn solve`)", "sudoku_best", "–", "–", steps=64, votes=8),
         _row("`sudoku`, T = 128, 16 votes", "sudoku_best", "100.0", "89.5 ± 2.5", steps=128, votes=16),
     ),
-    note="The paper's figures are those of its largest vote. This model is trained beyond the paper's protocol: harder"
-    " boards, symmetries, a spread of T.",
+    note="This model is trained beyond the paper's protocol: on harder boards, with symmetries, over a range of T. The"
+    " paper's figures beside it are those of its largest vote.",
 )
 
 
@@ -123,7 +122,7 @@ def _trained(seeds: tuple[int, ...], attention: str = TORCH, **settings: object)
 
 
 TRIED = Table(
-    "Sudoku: which learning rate, precision and weights reproduce the paper",
+    "Which learning rate, precision and weights reproduce the paper",
     ("one start", "vote of 100, sum over steps"),
     tuple(
         Row(label, tuple(Cell(metric, match) for metric in ("single", "sum")))
@@ -137,9 +136,9 @@ TRIED = Table(
             ("the same, the last weights, seed 0", _trained((0,), COARSE, weights="last")),
         )
     ),
-    note="AKOrN at T = 128 on the 1,800 boards of valid-ood. At the lower rate single answers are as good, but the"
-    " energy no longer tells right from wrong. Fused attention multiplies in 16 bits of mantissa; with TF32's 10 the"
-    " vote suffered, so it does not.",
+    note="AKOrN at T = 128 on the 1,800 validation boards of valid-ood. At the lower learning rate single answers are"
+    " as good, but the energy no longer tells right answers from wrong ones. Fused attention multiplies with 16 bits of"
+    " mantissa; in the trial with TF32's 10 bits the vote suffered.",
 )
 
 
@@ -155,14 +154,23 @@ def _left_early(tolerance: float | None) -> dict[str, object]:
 
 
 EARLY = Table(
-    "Sudoku: what early exit costs",
-    ("vote of 4, sum over steps", "last energy", "steps a sample", "seconds"),
+    "What early exit costs",
+    ("vote of 4, sum over steps", "last energy", "steps per sample", "seconds"),
     tuple(
         Row(label, tuple(Cell(metric, _left_early(value)) for metric in ("sum", "last", "mean_steps", "seconds")))
         for label, value in (("off", None), ("--early-exit 0.001", 1e-3), ("--early-exit 0.01", 1e-2))
     ),
-    note="`sudoku-paper`, T = 128, four starts each of 180 OOD boards, on two CPU cores. The energy goes on"
-    " oscillating, so last energies of samples that left at different steps compare badly; their sums do not.",
+    note="The model `sudoku-paper` at T = 128 with four starts for each of 180 OOD boards, on two CPU cores. The energy"
+    " goes on oscillating, so the last energies of samples that stopped at different steps are hard to compare; their"
+    " sums are not.",
 )
 
 TABLES = (PAPER, LARGE, BEST, TRIED, EARLY)
+
+TITLE = "Sudoku: all tables"
+INTRO = """\
+A model fills the blanks of a board; **board accuracy** counts the boards on which every blank is right. **T** is the
+number of Kuramoto steps, chosen at test time. A **start** is one random draw of the oscillators' initial states. An
+**energy vote of K** answers from K starts and keeps the answer with the lowest energy, summed over the steps unless a
+row says that the last energy counts. **ID** boards have as many givens (31–42) as the training boards, **OOD** boards
+fewer (17–34). The boards are our own: they stand in for the paper's, which cannot be had."""

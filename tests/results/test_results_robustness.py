@@ -11,16 +11,13 @@ import pytest
 from akorn.ledger.records import read_records
 from akorn.ledger.tables import Table, chosen, render, summary, value
 from akorn.robustness.corruptions.constants import COMMON
-from akorn.robustness.tables import (
-    ATTACKS,
-    CHECKS,
-    CORRUPTIONS,
-    GENERATOR,
-    PRETRAINED,
-    RANDOM_NOISE,
-    SCRATCH,
-    STARTS,
-    TABLES,
+
+robustness = pytest.importorskip("results.pages.robustness", reason="the repository's folder results/ is not here")
+ATTACKS, CHECKS, CORRUPTIONS, GENERATOR, PRETRAINED, RANDOM_NOISE, SCRATCH, STARTS, TABLES = (
+    getattr(robustness, name)
+    for name in (
+        *("ATTACKS", "CHECKS", "CORRUPTIONS", "GENERATOR", "PRETRAINED", "RANDOM_NOISE", "SCRATCH", "STARTS", "TABLES"),
+    )
 )
 
 
@@ -261,7 +258,7 @@ def test_records_that_are_kept_can_be_read() -> None:
 
 
 def test_what_help_reads_needs_no_torch() -> None:
-    code = "import sys, akorn.robustness.recipes, akorn.robustness.config, akorn.robustness.tables;"
+    code = "import sys, akorn.robustness.recipes, akorn.robustness.config;"
     code += "import akorn.robustness.commands.classify, akorn.robustness.commands.evaluate;"
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

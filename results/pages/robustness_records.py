@@ -10,21 +10,22 @@ from typing import Any
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.protocol import ATTACKED, CHECKED, EOT, EPSILON, QUERIES, STEPS
-from akorn.robustness.recipes import CONTINUES, RECIPES
-from akorn.trials import is_trial
+from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
 
 PICTURES = 10_000
 SOURCE = "cifar10_resnet18"
 _TRAINED = 50_000  # pictures of an epoch
+_CONTINUED = ("cifar10_akorn_conv_falling_rate", "cifar10_resnet18_crop_last_falling_rate")
+"""Recipes that train another recipe's model on, on CIFAR-10 too: that is no pre-training."""
 
 
 def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in CONTINUES do not count as pre-trained,
-    though the first records of them say so.
+    Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as
+    pre-trained, though the first records of them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -32,7 +33,7 @@ def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
         return (
             record["kind"] == "eval"
             and record["name"] == name
-            and (bool(config.get("pretrained")) and name not in CONTINUES) == pretrained
+            and (bool(config.get("pretrained")) and name not in _CONTINUED) == pretrained
             and config.get("data_split") == "test"
             and not is_trial(record, "data.path", "init", "channels_last")
             and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
@@ -122,20 +123,14 @@ def of_check(check: str, figures: bool) -> Metric:
     return look
 
 
-def epochs(record: Record) -> float:
+def trained_for(record: Record) -> float:
     """For how many epochs an evaluated model was trained, by its steps; 0 if the record does not tell."""
-    training = record.get("extra", {}).get("training") or {}
-    if not training or record["name"] not in RECIPES:
-        return 0
-    train = RECIPES[record["name"]]().train
-    if "steps" in training:  # fewer than its settings say where a run was not finished
-        return float(round(training["steps"] / (_TRAINED // train.batch_size), 1))
-    return float(training.get("overrides", {}).get("train.epochs", train.epochs))
+    return round(epochs(record, _TRAINED) or 0.0, 1)
 
 
 def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
     """A cell for which, of several models of one seed, the one that was trained longest counts."""
-    return Cell(metric, match, paper, epochs)
+    return Cell(metric, match, paper, trained_for)
 
 
 def table(
@@ -158,7 +153,7 @@ def _note(
     for row in rows:
         for heading, each in zip(headings, row.cells, strict=True):
             for record in chosen(records, each):
-                figures = found.setdefault(record["name"], {}).setdefault(epochs(record), [])
+                figures = found.setdefault(record["name"], {}).setdefault(trained_for(record), [])
                 label = heading if models_are_rows else row.label
                 if label not in figures:
                     figures.append(label)
@@ -166,9 +161,9 @@ def _note(
         f"`{name}` {f'{count:g}' if count else 'unknown'} of {whole}"
         + (f" ({', '.join(labels)})" if len(by) > 1 else "")
         for name, by in found.items()
-        for whole in [RECIPES[name]().train.epochs]
+        for whole in [settings(name).get("train.epochs", 0)]
         for count, labels in sorted(by.items())
         if count < whole
     ]
-    text += " Of several models of one seed the one trained longest counts."
+    text += " Of several models of one seed, the one trained longest counts."
     return text + (f" **Trained for fewer epochs than the recipe's: {'; '.join(fewer)}.**" if fewer else "")

@@ -1,0 +1,30 @@
+"""The paper's claims and our verdicts: the words of RESULTS.md. The figures in them are looked up. Torch-free.
+
+Each claim says by `holds` what its verdict rests on. When a new record changes that, `python -m results.pages` refuses
+to render: read the figures, and judge the claim anew here.
+"""
+
+from __future__ import annotations
+
+from results.pages.claims_objects import OBJECTS
+from results.pages.claims_robustness import ROBUSTNESS
+from results.pages.claims_speed import SPEED
+from results.pages.claims_sudoku import SUDOKU
+
+INTRO = """\
+What *Artificial Kuramoto Oscillatory Neurons* (AKOrN; Miyato et al., ICLR 2025) claims, and what we find with our own
+implementation. Every figure comes from a record that a command wrote into [results/](results/README.md). This page is
+rendered from the records by `python -m results.pages`, which refuses if a figure no longer supports its verdict.
+
+- **Confirmed** means that our figures show what the paper says, on the data and with the seeds given here, **refuted**
+  that they show otherwise, **open** that we have too few figures or that they do not decide it.
+- Ours is the mean ± the sample standard deviation over seeds. One seed is one training; small differences then mean
+  little.
+- Our boards, pictures and corruptions are stand-ins, generated after the descriptions of the paper's data, which cannot
+  all be had. The paper's weights are not public.
+- The numbers under “records” are seeds, each a link to the record of that seed. The full tables are in
+  [results/sudoku.md](results/sudoku.md), [results/objects.md](results/objects.md),
+  [results/robustness.md](results/robustness.md) and [results/speed.md](results/speed.md)."""
+
+SECTIONS = (SUDOKU, OBJECTS, ROBUSTNESS, SPEED)
+"""In the order of the page."""

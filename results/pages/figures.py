@@ -1,0 +1,129 @@
+"""Claims, and the figures that they rest on: looked up in the tables' records, never typed. Torch-free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean
+
+from akorn.errors import AkornError
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Cell, Table, chosen, summary, value
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A cell of a table, and what RESULTS.md calls it."""
+
+    what: str
+    table: Table
+    row: str
+    heading: str
+
+    @property
+    def cell(self) -> Cell:
+        """The cell itself; AkornError where the table has no such row or column."""
+        rows = [row for row in self.table.rows if row.label == self.row]
+        if len(rows) != 1 or self.heading not in self.table.headings:
+            raise AkornError(f"{self.table.title!r} has no cell ({self.row!r}, {self.heading!r})")
+        return rows[0].cells[self.table.headings.index(self.heading)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the records say of a figure: the text as tables have it, its mean, the paper's, and the records behind it.
+
+    In a claim's words `{name}` is ours and `{name.paper}` the paper's.
+    """
+
+    text: str
+    mean: float
+    paper: str
+    records: tuple[Record, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def paper_mean(self) -> float:
+        """The paper's figure as a number."""
+        return float(self.paper.partition(" ± ")[0].replace(",", ""))
+
+    @property
+    def reaches_the_paper(self) -> bool:
+        """Whether ours is no further below the paper's mean than its standard deviation."""
+        return self.mean >= self.paper_mean - float(self.paper.partition(" ± ")[2] or 0)
+
+
+class Verdict(StrEnum):
+    """What our records make of a claim."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    OPEN = "open"
+
+
+def always(of: Mapping[str, Found]) -> bool:
+    """No condition: for a claim that is open for want of figures."""
+    return True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, our verdict, and why.
+
+    A verdict is a judgement; `holds` says on which relation of the figures it rests, and a page whose figures no longer
+    support a verdict is not rendered. `awaited` are figures for want of which a claim is open: it is to be judged anew
+    as soon as one of them has a record.
+    """
+
+    claim: str
+    verdict: Verdict
+    words: str
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    holds: Callable[[Mapping[str, Found]], bool] = always
+    paper: str = "–"
+    """The paper's decisive figures, in the summary at the top; as `words`, with {name.paper}."""
+    ours: str = "–"
+    """Ours, likewise."""
+    awaited: Mapping[str, Figure] = field(default_factory=dict)
+
+    def check(self, records: Sequence[Record]) -> dict[str, Found]:
+        """Return the figures; AkornError where one is missing or does not support the verdict."""
+        found = {name: look(records, figure) for name, figure in self.figures.items()}
+        if not self.holds(found):
+            figures = ", ".join(f"{self.figures[name].what} {each}" for name, each in found.items())
+            raise AkornError(f"claim {self.claim!r} is no longer {self.verdict} by its figures: {figures}")
+        for name, figure in self.awaited.items():
+            if chosen(records, figure.cell):
+                raise AkornError(f"claim {self.claim!r} is open for want of {figure.what!r}, which now has a record")
+            found[name] = Found("–", math.nan, figure.cell.paper, ())
+        return found
+
+
+@dataclass(frozen=True)
+class Section:
+    """The claims of one task, with an introduction to it and the page that has its full tables."""
+
+    title: str
+    words: str
+    page: str
+    claims: tuple[Claim, ...]
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Those that the introduction names."""
+    ours: bool = False
+    """Whether the claims are ours and not the paper's: then they are not in the summary."""
+
+
+def look(records: Sequence[Record], figure: Figure) -> Found:
+    """Return what the records say of a figure; AkornError where none of them has it."""
+    cell = figure.cell
+    behind = chosen(records, cell)
+    values = [value(record, cell.metric) for record in behind]
+    numbers = [number for number in values if isinstance(number, int | float)]
+    if not numbers or len(numbers) != len(values):
+        raise AkornError(f"{figure.what!r} has no figure: no record fills ({figure.row!r}, {figure.heading!r})")
+    text = summary(values, figure.table.digits).removesuffix(f" ({len(numbers)})")
+    return Found(text, fmean(numbers), cell.paper, tuple(behind))

@@ -1,0 +1,105 @@
+"""How fast things are: whole work beside the published code, the loader, clustering. Torch-free."""
+
+from __future__ import annotations
+
+from akorn.ledger.tables import Cell, Row, Table
+
+_GPU = "NVIDIA H200"
+
+
+def _row(
+    label: str, key: str, precision: str, time: str, memory: str, *, variant: str = "graph", recompute: bool = False
+) -> Row:
+    """Plain loop, fused kernels and their memory, without graphs, first call: newest record, published code beside."""
+    config = {"config.precision": precision, "config.recompute": recompute}
+    match = {"kind": "bench", "name": "kernels", "hardware.gpu": _GPU, **config}
+    return Row(
+        label,
+        (
+            Cell(f"{key}/plain/ms", match, time),
+            Cell(f"{key}/{variant}/ms", match, time),
+            Cell(f"{key}/{variant}/mib", match, memory),
+            Cell(f"{key}/fused/ms", match),
+            Cell(f"{key}/fused/first_s", match),
+        ),
+    )
+
+
+SPEED = Table(
+    f"On one {_GPU}, at the paper's sizes",
+    ("plain loop, ms", "fused, ms", "fused, peak MiB", "fused, no graph, ms", "first call, s"),
+    (
+        _row(
+            "Sudoku training step, batch 100, T = 16, TF32",
+            "sudoku/training-step/batch-100/T16/training", "tf32", "61", "5,900",
+        ),
+        _row(
+            "the same in float32", "sudoku/training-step/batch-100/T16/training", "float32", "61", "5,900",
+        ),
+        _row(
+            "energy vote of 100, T = 128, per board in a full batch, bf16",
+            "vote/K=100,-a-board/40-boards/T128/forward", "bf16", "160", "–", variant="fused",
+        ),
+        _row(
+            "Shapes training step, 2×256 pictures, L = 3, bf16, recomputing",
+            "shapes/training-step/2×256,-L=3/T4/training", "bf16", "484", "38,800", recompute=True,
+        ),
+        _row(
+            "the same, keeping all states",
+            "shapes/training-step/2×256,-L=3/T4/training", "bf16", "484", "38,800",
+        ),
+        _row(
+            "CLEVRTex training step, 2×256 pictures, L = 2, bf16, recomputing",
+            "clevrtex/training-step/2×256,-L=2/T8/training", "bf16", "322", "28,100", recompute=True,
+        ),
+        _row(
+            "CIFAR-10 AKOrN-conv training step, batch 128, bf16",
+            "cifar/training-step/batch-128/T3/training", "bf16", "32", "2,500",
+        ),
+    ),
+    note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
+    " weights and optimiser while the graph is recorded and run. Beside them stands the published implementation as it"
+    " ships, measured on the same kind of GPU. The first call, with empty caches, compiles kernels and tries out how to"
+    " divide the work; both are kept on disk for the next run.",
+    beside="published",
+)  # fmt: skip
+
+
+def _loads(recipe: str) -> Row:
+    match = {"kind": "bench", "name": f"loader-{recipe}"}
+    return Row(f"`{recipe}`", tuple(Cell(f"{part}_per_second", match) for part in ("data", "model", "both")))
+
+
+LOADER = Table(
+    "Does the loader limit training?",
+    ("views alone", "model alone", "both"),
+    tuple(_loads(f"{data}_akorn{rest}") for data, rest in (("tetrominoes", ""), ("dsprites", ""), ("shapes", "_l3"))),
+    note="Pictures per second in batches of 256, two views each, on one H200 in bf16, step by step without CUDA graphs"
+    " (`benchmarks/loader.py`). Pictures stay on the GPU as bytes, and views are made there.",
+    digits=0,
+)
+
+
+def _clusters(kind: str, label: str) -> Row:
+    match = {"kind": "bench", "name": "clustering", "hardware.device": "cpu", f"metrics.{kind}/same partitions": 1.0}
+    match |= {"config.patches": 1600, "config.features": 128, "config.threads": 2, "config.best": False}
+    parts = ("akorn/ms", "loop/ms", "threads/ms", "speedup over loop", "speedup over threads")
+    return Row(label, tuple(Cell(f"{kind}/{part}", match) for part in parts))
+
+
+CLUSTERING = Table(
+    "Clustering beside SciPy",
+    ("ours, ms", "SciPy in a loop, ms", "SciPy in threads, ms", "× the loop", "× the threads"),
+    (_clusters("objects", "patches of eight objects, with noise"), _clusters("noise", "no structure at all")),
+    note="Milliseconds per picture of 1,600 patches with 128 features: the trees of average linkage, many pictures in a"
+    " row, on two cores of a CPU; SciPy's `linkage` in a loop, and in two threads (`benchmarks/cluster.py`). The"
+    " partitions are the same.",
+)
+
+TABLES = (SPEED, LOADER, CLUSTERING)
+
+TITLE = "Speed: all tables"
+INTRO = """\
+Times are medians of the newest record of each kind. **T** is the number of Kuramoto steps, **L** the number of blocks.
+A **plain loop** is the equation in plain PyTorch, **fused** the kernels that ship; **no graph** means launched step by
+step, as in a training loop of your own, instead of recorded as a CUDA graph."""
