@@ -31,7 +31,7 @@ FORBIDDEN = {
 ALLOWED = {
     "nn": {"nn", "execution", "oscillators"},
     "execution": {"execution", "kernels", "oscillators", "errors", "runtime"},
-    "kernels": {"kernels", "oscillators", "errors", "runtime", "_version"},
+    "kernels": {"kernels", "oscillators", "errors", "runtime", "_moved", "_version"},
 }
 
 

@@ -190,12 +190,7 @@ def a_sum(device):
 
 def test_a_row_has_the_memory_of_its_own_form(monkeypatch):
     """Of a graph, what its recording held, and not what eager calls do."""
-
-    class Played:
-        def replay(self):
-            pass
-
-    monkeypatch.setattr(Runner, "recorded", lambda self, form: Recording(Played(), 99 << 20))
+    monkeypatch.setattr(Runner, "recorded", lambda self, form: Recording(lambda: None, 99 << 20))
     found = {row.variant: row.peak_mib for row in bench([a_sum(CPU)], device=CPU, repeats=1)}
     assert found["graph"] == 99
     assert 12 <= found["fused"] < 13
@@ -223,7 +218,7 @@ def test_only_the_recording_counts(monkeypatch):
         "memory_allocated": lambda device: held["now"],
         "reset_peak_memory_stats": lambda device: held.update(most=held["now"]),
         "max_memory_allocated": lambda device: held["most"],
-        "CUDAGraph": object,
+        "CUDAGraph": lambda: SimpleNamespace(replay=lambda: None),
         "graph": recording,
     }
     for name, value in made_up.items():
