@@ -77,7 +77,7 @@ class TrainConfig:
     task finds it worth it and there is a C++ compiler."""
     graph: bool = False
     """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by launches; changes
-    nothing on other devices, nor in several processes, whose losses may have to talk to each other."""
+    nothing on other devices, nor for a loss that itself talks to other processes, as a contrastive one does."""
     deterministic: bool = False
     """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error. Without it a
     model with convolutions may differ in the last bits from run to run on a GPU, and so from a resumed run, since cuDNN

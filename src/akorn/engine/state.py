@@ -57,7 +57,7 @@ class TrainState:
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
         self.graphed: GraphedStep[tuple[Tensor, dict[str, Tensor]]] | None = None
-        if config.graph and accelerator.num_processes == 1:
+        if config.graph and not (task.exchanges and accelerator.num_processes > 1):
             self.graphed = graphed(self.loss, self.model, generators=[self.generator])
 
     def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
@@ -101,7 +101,7 @@ class TrainState:
             }
             config = self.config
             path = checkpoint.save(folder, self.step, facts, groups, shard_mb=config.shard_mb, keep=config.keep)
-        self.accelerator.wait_for_everyone()
+        processes.wait()
         return path
 
     def load(self, path: Path, fingerprint: str) -> None:
