@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from akorn.errors import AkornError
+from akorn.runtime.nested import flatten as flatten  # where it was at home before
 from akorn.runtime.precision import Precision
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -140,17 +141,6 @@ def check(config: TrainConfig) -> None:
     for name, value, fine, expected in rules:
         if not fine:
             raise AkornError(f"{name} is {value!r}, expected {expected}")
-
-
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level with dotted names: {"ema": {"decay": 0.9}} → {"ema.decay": 0.9}."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = list(value) if isinstance(value, tuple) else value
-    return flat
 
 
 def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn.engine import checkpoint, optimiser
-from akorn.engine.config import TrainConfig, differences, flatten
+from akorn.engine.config import TrainConfig, differences
 from akorn.engine.ema import Ema, tensors
 from akorn.engine.meters import Meters
 from akorn.engine.task import Batch, Task
@@ -19,6 +19,7 @@ from akorn.errors import AkornError
 from akorn.execution import GraphedStep, graphed
 from akorn.runtime import processes, randomness
 from akorn.runtime.devices import missing_for_compile
+from akorn.runtime.nested import flatten
 from akorn.runtime.randomness import derive_seed
 
 LONG = 1000
