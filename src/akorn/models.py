@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from akorn import rooms
 from akorn.errors import AkornError
+from akorn.ledger import read_training
 from akorn.rooms import CONFIG, WEIGHTS
 from akorn.runtime.json_files import read_object
 
@@ -84,17 +85,9 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     None where no file tells the recipe, AkornError where the file is damaged.
     """
     folder = _here(name_or_folder)
-    file, config = folder / "training.json", folder / CONFIG
-    if not file.is_file():
-        return None
-    origin = read_object(file)
-    if "recipe" not in origin:
-        return None
-    known: dict[str, Any] = {"seed": None, "overrides": {}, **origin}
-    for key, kind, expected in (("recipe", str, "a name"), ("seed", int, "a whole number"), ("overrides", dict, "{…}")):
-        if not isinstance(known[key], kind):
-            raise AkornError(f"{file}: damaged, {key} is {known[key]!r}, expected {expected}")
-    if config.is_file():
+    origin = read_training(folder)
+    config = folder / CONFIG
+    if origin is not None and config.is_file():
         origin["weights_sha256"] = read_object(config).get("sha256")
     return origin
 

@@ -51,8 +51,9 @@ class ToyTask(Task):
         hold_at: int = 0,
         nan_at: int = 0,
         pause: float = 0.0,
+        spare: bool = False,
     ) -> None:
-        self.random, self.width, self.nan_at, self.pause = random, width, nan_at, pause
+        self.random, self.width, self.nan_at, self.pause, self.spare = random, width, nan_at, pause, spare
         self.kill_at, self.hold_at = kill_at, hold_at
         self.calls = 0
         self.data_digest = hashlib.sha256(b"toy").hexdigest()
@@ -68,7 +69,10 @@ class ToyTask(Task):
         layers: list[nn.Module] = [nn.Linear(FEATURES, self.width)]
         if self.random:
             layers += [nn.BatchNorm1d(self.width), nn.Dropout(0.2)]
-        return nn.Sequential(*layers, nn.Tanh(), nn.Linear(self.width, 1))
+        model = nn.Sequential(*layers, nn.Tanh(), nn.Linear(self.width, 1))
+        if self.spare:
+            model.register_parameter("spare", nn.Parameter(torch.ones(3)))  # which gets no gradient
+        return model
 
     def build_data(self, device: torch.device) -> ToyData:
         self.data = ToyData(device, noise=0.1 if self.random else 0.0)
@@ -119,11 +123,18 @@ def gloo_threads() -> list[str]:
 def main() -> None:
     out, options = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[2:])
     kill_at = int(options.get("kill_at", 0)) if os.environ.get("RANK", "0") == options.get("kill_rank", "0") else 0
-    task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at)
-    config = replace(CONFIG, log_every=int(options.get("log_every", 7)))
+    task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at, spare="spare" in options)
+    config = replace(
+        CONFIG,
+        log_every=int(options.get("log_every", 7)),
+        graph="graph" in options,
+        device=options.get("device", "cpu"),
+    )
     atexit.register(lambda: print("gloo threads at exit:", gloo_threads()))  # runs after what train registers
     result = train(task, config, out, resume="resume" in options)
-    content = b"".join(t.numpy().tobytes() for t in result.model.state_dict().values())
+    if torch.distributed.is_initialized():
+        print("backend", torch.distributed.get_backend())
+    content = b"".join(t.cpu().numpy().tobytes() for t in result.model.state_dict().values())
     print("model", hashlib.sha256(content).hexdigest())
 
 

@@ -16,14 +16,15 @@ from akorn.runtime.devices import pick_device
 def machine(monkeypatch: pytest.MonkeyPatch):
     """A function that pretends a machine: its number of CUDA GPUs, whether it is a Mac, and this process's number."""
 
-    def pretend(gpus: int = 0, mac: bool = False, rank: int | None = None) -> None:
+    def pretend(gpus: int = 0, mac: bool = False, rank: int | None = None, processes: int | None = None) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mac)
         monkeypatch.setattr(devices, "_use", lambda _: None)
-        monkeypatch.delenv("LOCAL_RANK", raising=False)
-        if rank is not None:
-            monkeypatch.setenv("LOCAL_RANK", str(rank))
+        for name, value in (("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", processes)):
+            monkeypatch.delenv(name, raising=False)
+            if value is not None:
+                monkeypatch.setenv(name, str(value))
 
     return pretend
 
@@ -38,6 +39,9 @@ def test_names(machine) -> None:
         ({"gpus": 4, "rank": 2}, "auto", "cuda:2"),
         ({"gpus": 4, "rank": 2}, "cuda", "cuda:2"),
         ({"gpus": 4, "rank": 2}, "cuda:1", "cuda:1"),
+        ({"gpus": 4, "rank": 2, "processes": 4}, "auto", "cuda:2"),
+        ({"gpus": 1, "rank": 1, "processes": 2}, "auto", "cuda:0"),  # shared
+        ({"gpus": 2, "rank": 3, "processes": 4}, "cuda", "cuda:1"),
         ({"rank": 2}, "auto", "cpu"),
         ({"mac": True}, "mps", "mps"),
     ]
@@ -62,6 +66,12 @@ def test_what_cannot_be_used(machine) -> None:
         with pytest.raises(AkornError) as raised:
             pick_device(name)
         assert str(raised.value) == f"the device {told!r} cannot be used: {reason}"
+
+
+def test_when_processes_share_gpus(machine) -> None:
+    for gpus, processes, shared in ((0, 4, False), (1, None, False), (1, 1, False), (2, 2, False), (1, 2, True)):
+        machine(gpus=gpus, processes=processes)
+        assert devices.shares_gpus() == shared, (gpus, processes)
 
 
 def test_a_gpu_that_is_there_but_does_not_work(machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from akorn.cli.common import CommonOptions, print_json, say
-from akorn.engine.config import flatten
 from akorn.errors import AkornError
 from akorn.ledger import write_training
 from akorn.rooms import part, recipes, room_of_recipe
+from akorn.runtime.nested import flatten
 
 
 @dataclass(frozen=True)

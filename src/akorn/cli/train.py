@@ -13,9 +13,9 @@ import tyro
 
 from akorn.cli import parse as parse_options
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
-from akorn.engine.config import flatten
 from akorn.errors import AkornError
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
+from akorn.runtime.nested import flatten
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]
 from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
+from accelerate.utils import InitProcessGroupKwargs  # type: ignore[import-untyped]
 
 from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
-from akorn.runtime.devices import best_kind, leave_at_exit, pick_device
+from akorn.runtime.devices import best_kind, leave_at_exit, pick_device, shares_gpus
 
 
 def start(config: TrainConfig) -> Accelerator:
@@ -21,7 +22,8 @@ def start(config: TrainConfig) -> Accelerator:
     mixed = config.precision if config.precision in ("bf16", "fp16") else "no"
     if not joined:  # a group that accelerate makes is ours to leave
         leave_at_exit()
-    accelerator = Accelerator(cpu=cpu, mixed_precision=mixed)
+    handlers = [InitProcessGroupKwargs(backend="gloo")] if not cpu and shares_gpus() else []
+    accelerator = Accelerator(cpu=cpu, mixed_precision=mixed, kwargs_handlers=handlers)
     if config.device not in ("auto", accelerator.device.type):
         started = accelerator.device.type
         raise AkornError(f"the device {config.device!r} cannot be used: accelerate was started on {started!r}")

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from akorn.errors import AkornError
+from akorn.runtime.nested import flatten as flatten  # where it was at home before
 from akorn.runtime.precision import Precision
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -79,7 +80,7 @@ class TrainConfig:
     task finds it worth it and there is a C++ compiler."""
     graph: bool = False
     """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by launches; changes
-    nothing on other devices, nor in several processes, whose losses may have to talk to each other."""
+    nothing on other devices, nor for a loss that itself talks to other processes, as a contrastive one does."""
     deterministic: bool = False
     """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error. Without it a
     model with convolutions may differ in the last bits from run to run on a GPU, and so from a resumed run, since cuDNN
@@ -142,17 +143,6 @@ def check(config: TrainConfig) -> None:
     for name, value, fine, expected in rules:
         if not fine:
             raise AkornError(f"{name} is {value!r}, expected {expected}")
-
-
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level with dotted names: {"ema": {"decay": 0.9}} → {"ema.decay": 0.9}."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = list(value) if isinstance(value, tuple) else value
-    return flat
 
 
 def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:

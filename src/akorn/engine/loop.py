@@ -110,7 +110,7 @@ def train(
             return state.elapsed + time.monotonic() - started
 
         main: bool = accelerator.is_main_process
-        accelerator.wait_for_everyone()  # everyone has read what is there before anything is written
+        processes.wait()  # everyone has read what is there before anything is written
         with Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report:
 
             def score() -> dict[str, float]:
@@ -225,7 +225,7 @@ def _open_folder(out: Path, resume: bool, accelerator: Any, held: ExitStack) -> 
     """Make the run's folder and hold its lock, or refuse to write over another run."""
     if not resume and ((out / scalars.FILE).exists() or checkpoint.newest(out / checkpoint.FOLDER)):
         raise AkornError(f"{out}: holds a run already; go on with it by --resume or choose another folder")
-    accelerator.wait_for_everyone()  # nobody makes the folder before everyone has looked
+    processes.wait()  # nobody makes the folder before everyone has looked
     if accelerator.is_main_process:
         try:
             (out / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,7 @@ def _open_folder(out: Path, resume: bool, accelerator: Any, held: ExitStack) -> 
             checkpoint.sweep(out / checkpoint.FOLDER)
         except OSError as error:
             raise AkornError(f"{out}: the run's folder cannot be made ({error})") from error
-    accelerator.wait_for_everyone()
+    processes.wait()
 
 
 def _last_loss(out: Path, step: int) -> float:

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from akorn.engine import checkpoint, optimiser
 from akorn.engine.average import Average, tensors
-from akorn.engine.config import TrainConfig, differences, flatten
+from akorn.engine.config import TrainConfig, differences
 from akorn.engine.meters import Meters
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
 from akorn.execution import GraphedStep, graphed
 from akorn.runtime import processes, randomness
 from akorn.runtime.devices import missing_for_compile
+from akorn.runtime.nested import flatten
 from akorn.runtime.randomness import derive_seed
 
 LONG = 1000
@@ -57,7 +58,7 @@ class TrainState:
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
         self.graphed: GraphedStep[tuple[Tensor, dict[str, Tensor]]] | None = None
-        if config.graph and accelerator.num_processes == 1:
+        if config.graph and not (task.exchanges and accelerator.num_processes > 1):
             self.graphed = graphed(self.loss, self.model, generators=[self.generator])
 
     def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
@@ -101,7 +102,7 @@ class TrainState:
             }
             config = self.config
             path = checkpoint.save(folder, self.step, facts, groups, shard_mb=config.shard_mb, keep=config.keep)
-        self.accelerator.wait_for_everyone()
+        processes.wait()
         return path
 
     def load(self, path: Path, fingerprint: str) -> None:

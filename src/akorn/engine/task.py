@@ -82,6 +82,11 @@ class Task(Protocol):
         return {}
 
     @property
+    def exchanges(self) -> bool:
+        """Whether the loss itself talks to the other processes: of several none then records it as a CUDA graph."""
+        return False
+
+    @property
     def compiles_on_cpu(self) -> bool:
         """Whether long runs on a CPU compile the model without being asked."""
         return False

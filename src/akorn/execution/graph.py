@@ -158,6 +158,8 @@ class GraphedStep(Generic[Result]):
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
+        for parameter in self.parameters:
+            parameter.grad = None
         if self._stream is None:
             self._stream = _new_stream(device)
         graph, result = _capture(lambda: self._pass(static, choices), self._stream, self.generators, self._pool)
@@ -247,10 +249,12 @@ def _capture(
             torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
         ):
             result = work()
-    except torch.OutOfMemoryError:
-        raise
     except RuntimeError as error:  # the very same work has just run in the warm-up: what fails is the recording
-        torch.cuda.set_stream(here)  # which torch leaves on the stream that it recorded
+        torch.cuda.set_stream(here)  # torch leaves the stream that it recorded
+        while isinstance(error.__context__, RuntimeError):  # ending a recording that has failed is an error of its own
+            error = error.__context__
+        if isinstance(error, torch.OutOfMemoryError):
+            raise error from None
         raise AkornError(
             "the loss function cannot be recorded as a CUDA graph: it waits for the GPU (.item(), .cpu(), print or `if`"
             " on a tensor) or talks to other processes. Take that out of it, give what the host decides as a keyword,"

@@ -8,4 +8,5 @@ from .tables import Cell as Cell
 from .tables import Row as Row
 from .tables import Table as Table
 from .tables import render as render
+from .training import read_training as read_training
 from .training import write_training as write_training

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from akorn.engine.config import flatten
 from akorn.ledger.records import Record, is_number
+from akorn.runtime.nested import flatten
 
 Match = Mapping[str, object] | Callable[[Record], bool]
 """Which records: dotted names with the values they must have ("name", "config.steps", …), or a predicate."""

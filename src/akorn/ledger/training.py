@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
+from akorn.runtime.json_files import read_object
 
 FILE = "training.json"
 
@@ -22,8 +24,7 @@ def write_training(
     steps: int,
     overrides: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write `training.json` into a model's folder, which is made where it is missing; `akorn.models.training_of`
-    reads it.
+    """Write `training.json` into a model's folder, which is made where it is missing.
 
     overrides: how the recipe was changed, by dotted names.
     """
@@ -40,3 +41,18 @@ def write_training(
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(origin, indent=1, default=str) + "\n", encoding="utf-8")
     return path
+
+
+def read_training(folder: Path) -> dict[str, Any] | None:
+    """What `write_training` left in a model's folder; None where no file tells the recipe, AkornError if damaged."""
+    file = folder / FILE
+    if not file.is_file():
+        return None
+    origin = read_object(file)
+    if "recipe" not in origin:
+        return None
+    known: dict[str, Any] = {"seed": None, "overrides": {}, **origin}
+    for key, kind, expected in (("recipe", str, "a name"), ("seed", int, "a whole number"), ("overrides", dict, "{…}")):
+        if not isinstance(known[key], kind):
+            raise AkornError(f"{file}: damaged, {key} is {known[key]!r}, expected {expected}")
+    return origin

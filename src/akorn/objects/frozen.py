@@ -13,8 +13,8 @@ timm is an extra: pip install 'akorn[timm]'.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
+from akorn.runtime.torch_files import foreign_objects
 
 # Short names → timm's. timm hosts no weights of MoCo v3: its architecture, and `weights` for the published file.
 NAMES = {
@@ -34,7 +35,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # What timm says of the architecture alone is how its own weights were trained: these were trained otherwise.
 _COLOURS = {"mocov3": {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}}
 # How networks are told to take pictures of any size; those that know no such option may still do so, as ConvNets do.
-_ANY_SIZE: tuple[dict[str, bool], ...] = ({"strict_img_size": False}, {"dynamic_img_size": True}, {})
+_ANY_SIZE: tuple[dict[str, bool], ...] = ({"strict_img_size": False}, {"dynamic_img_size": True})
 # What published files put around the encoder: keys that hold the weights, and beginnings of their names.
 _WRAPPINGS = ("state_dict", "model", "teacher")
 _BEGINNINGS = ("module.base_encoder.", "base_encoder.", "module.", "backbone.", "encoder.", "model.")
@@ -181,8 +182,6 @@ def load_encoder(net: nn.Module, file: Path) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    from pickle import UnpicklingError
-
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -195,10 +194,8 @@ def _read(file: Path) -> dict[str, Any]:
     except (SafetensorError, RuntimeError) as error:  # of the right kind, but damaged
         raise AkornError(f"{file}: not readable as safetensors or as torch's weights ({_first_line(error)})") from error
     except Exception as error:  # any bytes may be taken for a pickle, and fail in their own way
-        # What it may hold besides tensors is all that torch's words, a page on how to unpickle all the same, tell.
-        kind = re.search(r"GLOBAL ((?:\w+\.)+\w+) w", str(error)) if isinstance(error, UnpicklingError) else None
-        if kind is not None:
-            what = f"it holds {kind[1]}, which is not unpickled"
+        if foreign := foreign_objects(file):
+            what = f"it holds {foreign[0]}, which is not unpickled"
             raise AkornError(
                 f"{file}: not readable as plain tensors of torch ({what}); store its tensors alone"
             ) from error
@@ -224,12 +221,9 @@ def _unwrap(content: dict[str, Any]) -> dict[str, Tensor]:
 def _create(create: Callable[..., nn.Module], name: str, **options: object) -> nn.Module:
     """A network of timm that takes pictures of any size, where it can."""
     for more in _ANY_SIZE:
-        try:
+        with suppress(TypeError):  # an option that this one does not have; any other mistake shows again below
             return create(name, **options, **more)
-        except TypeError as error:
-            if not any(option in str(error) for option in more):
-                raise
-    raise AssertionError("the last try has no option to refuse")
+    return create(name, **options)
 
 
 def _patch(net: nn.Module) -> int:

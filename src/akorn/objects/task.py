@@ -114,6 +114,11 @@ class ObjectsTask(Task):
         return evaluate(model, valid, options.clusters, uptile=options.uptile).scores
 
     @property
+    def exchanges(self) -> bool:
+        """The loss compares the pictures of all processes."""
+        return True
+
+    @property
     def compiles_on_cpu(self) -> bool:
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")

@@ -129,6 +129,11 @@ class CifarTask(Task):
         return {"clean": found.accuracy, "ece": found.ece} if known else {"train_clean": found.accuracy}
 
     @property
+    def exchanges(self) -> bool:
+        """The loss of pretraining compares the pictures of all processes."""
+        return self.pretraining
+
+    @property
     def compiles_on_cpu(self) -> bool:
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")

@@ -23,8 +23,9 @@ NO_TRITON = "Triton is not installed"
 def pick_device(name: str = "auto") -> torch.device:
     """The device of that name, which can be used; AkornError if it cannot.
 
-    "cuda" is this process's GPU, the one numbered LOCAL_RANK where a launcher started several processes. "auto" is
-    the same where there is CUDA, then an Apple GPU, then the CPU.
+    "cuda" is this process's GPU, the one numbered LOCAL_RANK where a launcher started several processes; where these
+    are more than the GPUs, they share them in turn. "auto" is the same where there is CUDA, then an Apple GPU, then the
+    CPU.
     """
     import torch
 
@@ -35,7 +36,8 @@ def pick_device(name: str = "auto") -> torch.device:
         if not torch.cuda.is_available():
             raise _refusal(name, "torch finds no CUDA device; use auto or cpu")
         if name in ("auto", "cuda"):
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            number = int(os.environ.get("LOCAL_RANK", "0"))
+            device = torch.device("cuda", number % torch.cuda.device_count() if shares_gpus() else number)
         if device.index >= torch.cuda.device_count():
             raise _refusal(str(device), f"torch finds only {torch.cuda.device_count()}, counted from 0")
     try:
@@ -50,6 +52,16 @@ def best_kind() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def shares_gpus() -> bool:
+    """Whether a launcher started more processes on this machine than it has GPUs.
+
+    They then exchange by gloo: NCCL refuses two processes on one GPU.
+    """
+    import torch
+
+    return 0 < torch.cuda.device_count() < int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def missing_for_kernels() -> str | None:

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from akorn.runtime.devices import leave_at_exit
+from akorn.runtime.devices import leave_at_exit, shares_gpus
 
 
 def place(device: torch.device) -> tuple[int, int]:
@@ -23,7 +23,8 @@ def place(device: torch.device) -> tuple[int, int]:
         from accelerate import PartialState  # type: ignore[import-untyped]
 
         leave_at_exit()
-        PartialState(cpu=device.type == "cpu")
+        backend = {"backend": "gloo"} if device.type == "cuda" and shares_gpus() else {}
+        PartialState(cpu=device.type == "cpu", **backend)
     return dist.get_rank(), dist.get_world_size()
 
 
@@ -89,6 +90,14 @@ def gather_objects(value: Any) -> list[Any]:
     values: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(values, value)
     return values
+
+
+def wait() -> None:
+    """Wait until every process has come to this point."""
+    if not _several():
+        return
+    # By hand: accelerate names the GPU by the process's number, and a GPU that is shared has none of that number.
+    dist.barrier(device_ids=[torch.cuda.current_device()] if dist.get_backend() == "nccl" else None)
 
 
 def is_main() -> bool:

@@ -8,7 +8,6 @@ is. Blank lines, lines that begin with '#', and a header such as `puzzle,solutio
 from __future__ import annotations
 
 import io
-import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -182,12 +181,14 @@ def load_satnet(folder: str | Path) -> tuple[Boards, Boards]:
 def _load_one_hot(path: Path) -> tuple[Path, Boards]:
     import torch
 
+    from akorn.runtime.torch_files import foreign_objects
+
     if not path.is_file():
         raise AkornError(f"{path} does not exist: a SATNet folder holds features.pt and labels.pt")
     try:
         tensor: torch.Tensor = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged files fail in many ways, foreign objects are refused by weights_only
-        foreign = isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower()
+    except Exception:  # damaged files fail in many ways, foreign objects are refused by weights_only
+        foreign = foreign_objects(path)
         reason = "it holds other objects, which are never loaded" if foreign else "it is damaged or no file of torch's"
         raise AkornError(f"{path} cannot be read as a tensor: {reason}") from None
     if not isinstance(tensor, torch.Tensor):
