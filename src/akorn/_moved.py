@@ -20,7 +20,7 @@ MOVED = {
     "akorn.engine.tables": "akorn.ledger.tables",
     "akorn.engine.processes": "akorn.runtime.processes",
     "akorn.engine.randomness": "akorn.runtime.randomness",
-    "akorn.cli.bench": "akorn.bench.command",
+    "akorn.cli.bench": "akorn.bench.commands.bench",
     "akorn.cli.classify": "akorn.robustness.commands.classify",
     "akorn.cli.eval_objects": "akorn.objects.commands.evaluate",
     "akorn.cli.eval_robustness": "akorn.robustness.commands.evaluate",
@@ -29,7 +29,7 @@ MOVED = {
     "akorn.cli.make_robustness": "akorn.robustness.commands.make",
     "akorn.cli.make_sudoku": "akorn.sudoku.commands.make",
     "akorn.cli.segment": "akorn.objects.commands.segment",
-    "akorn.cli.simulate": "akorn.simulate.command",
+    "akorn.cli.simulate": "akorn.simulate.commands.simulate",
     "akorn.cli.solve": "akorn.sudoku.commands.solve",
 }
 """Old name of a module → its new one."""

@@ -38,12 +38,12 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
         room, settings = stored.task, stored.settings
     else:
         room, recipe = rooms.models()[name]
-        settings = rooms.part(room, "config").to_settings(rooms.recipes()[recipe]().model)
+        settings = rooms.settings_of(room, recipe)
     unknown = [option for option in overrides if option not in settings or option == "architecture"]
     if unknown:
         options = ", ".join(key for key in settings if key != "architecture")
         raise AkornError(f"model {name!r} has no setting {unknown[0]!r}; its settings are: {options}")
-    model = _build(room, {**settings, **overrides})
+    model = rooms.build(room, {**settings, **overrides})
     if pretrained and stored is not None:
         load_weights(model, stored.weights, folder)
         model.eval()
@@ -59,7 +59,7 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
     if stored.task not in rooms.ROOMS:
         raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
     try:
-        model = _build(stored.task, stored.settings)
+        model = rooms.build(stored.task, stored.settings)
     except AkornError as error:
         raise AkornError(f"{folder / CONFIG}: {error}") from error
     load_weights(model, stored.weights, folder)
@@ -110,11 +110,6 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise AkornError(f"{file}: damaged, it holds a {type(content).__name__}, expected an object")
     return content
-
-
-def _build(room: str, settings: dict[str, Any]) -> HubModel:
-    model: HubModel = rooms.part(room, "model").build(rooms.part(room, "config").from_settings(settings))
-    return model
 
 
 def _here(name_or_folder: str | Path) -> Path:

@@ -1,32 +1,39 @@
-"""The rooms: one a task, all of the same shape, so that commands and names find their parts. Torch-free to import.
+"""The rooms: one folder per task, all of the same shape, so that names and commands find their parts. Torch-free.
 
-    akorn/ROOM/config.py     the models' settings: `to_settings`, `from_settings`
-    akorn/ROOM/recipes.py    `RECIPES`, one function a row of the paper, and `SHIPPED`: weights → their recipe
-    akorn/ROOM/model.py      `build(config)`
+    akorn/ROOM/config.py     `ARCHITECTURES`: the models' settings, and `check(config)`
+    akorn/ROOM/recipes.py    `RECIPES`: functions that return a recipe
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
     akorn/ROOM/tables.py     `TABLES` of RESULTS.md
+    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
-A new task adds these and its name to `ROOMS`.
+A new task adds these and its name to `ROOMS`. The last two are for rooms that have something to score or to make.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from akorn.errors import AkornError
+from akorn.registry import unknown
+from akorn.settings import as_json, from_json
 
 if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
+    from akorn.hub import HubModel
     from akorn.ledger.tables import Table
 
 ROOMS = ("sudoku", "objects", "robustness")
+
+COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
+"""Whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
 
 WEIGHTS = Path(__file__).parent / "weights"
 CONFIG = "config.json"
@@ -66,6 +73,16 @@ def part(room: str, name: str) -> ModuleType:
     return import_module(f"akorn.{room}.{name}")
 
 
+def parts(name: str) -> dict[str, ModuleType]:
+    """A module of every room that has it."""
+    return {room: part(room, name) for room in ROOMS if find_spec(f"akorn.{room}.{name}") is not None}
+
+
+def commands() -> dict[str, tuple[str, str]]:
+    """Every command: name → (module, what it does)."""
+    return {name: entry for folder in COMMAND_FOLDERS for name, entry in part(folder, "commands").COMMANDS.items()}
+
+
 def recipes() -> dict[str, Callable[[], Recipe]]:
     """Every room's recipes."""
     return {name: recipe for room in ROOMS for name, recipe in part(room, "recipes").RECIPES.items()}
@@ -86,8 +103,26 @@ def _models() -> Iterator[tuple[str, tuple[str, str]]]:
         module = part(room, "recipes")
         for name in module.RECIPES:
             yield name.replace("_", "-"), (room, name)
-        for weights, name in module.SHIPPED.items():
+        shipped: Mapping[str, str] = module.SHIPPED if hasattr(module, "SHIPPED") else module.RECIPES.shipped
+        for weights, name in shipped.items():
             yield weights, (room, name)
+
+
+def settings_of(room: str, recipe: str) -> dict[str, Any]:
+    """The settings of a recipe's model, as JSON values."""
+    return as_json(part(room, "recipes").RECIPES[recipe]().model)
+
+
+def build(room: str, settings: Mapping[str, Any]) -> HubModel:
+    """The model that settings describe, freshly initialised; AkornError names the setting that cannot be."""
+    module = part(room, "config")
+    if not hasattr(module, "ARCHITECTURES"):
+        model: HubModel = part(room, "model").build(module.from_settings(settings))
+        return model
+    config = from_json(settings, module.ARCHITECTURES)
+    module.check(config)
+    model = module.ARCHITECTURES.build(config)
+    return model
 
 
 def room_of_recipe(name: str) -> str:
@@ -95,11 +130,11 @@ def room_of_recipe(name: str) -> str:
     for room in ROOMS:
         if name in part(room, "recipes").RECIPES:
             return room
-    raise AkornError(f"unknown recipe {name!r}: the known ones are {', '.join(recipes())}")
+    raise AkornError(unknown("recipe", name, recipes()))
 
 
 def room_of_model(name_or_folder: str | Path) -> str | None:
-    """Where a model is at home, by its folder's config or its name; None where neither tells."""
+    """Where a model is at home, by its folder's config, its name or how it begins; None where none of them tells."""
     for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
         try:
             task = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["task"]
@@ -107,5 +142,8 @@ def room_of_model(name_or_folder: str | Path) -> str | None:
             continue
         if task in ROOMS:
             return str(task)
+    for room in ROOMS:
+        if str(name_or_folder).startswith(getattr(part(room, "commands"), "EVALUATES", ())):
+            return room
     home = models().get(str(name_or_folder).replace("_", "-"))
     return home[0] if home is not None else None

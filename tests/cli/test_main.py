@@ -67,7 +67,7 @@ def test_importing_akorn_imports_no_torch() -> None:
 
 
 MODULES = [module for name, (module, _) in COMMANDS.items() if name not in ("eval", "data")]
-MODULES += [f"akorn.cli.{job}_{room}" for job in ("eval", "make") for room in ROOMS]
+MODULES += [f"akorn.{room}.commands.{job}" for job in ("evaluate", "make") for room in ROOMS]
 
 
 @pytest.mark.parametrize("module", MODULES)

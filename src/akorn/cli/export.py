@@ -13,7 +13,7 @@ from akorn.cli.common import CommonOptions, print_json, say
 from akorn.cli.train import write_origin
 from akorn.engine.config import flatten
 from akorn.errors import AkornError
-from akorn.rooms import part, recipes, room_of_recipe
+from akorn.rooms import build, recipes, room_of_recipe
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def run(options: Options) -> int:
     settings = {
         key.removeprefix("model."): value for key, value in found.facts["settings"].items() if key.startswith("model.")
     }
-    model = part(room, "model").build(part(room, "config").from_settings(settings))
+    model = build(room, settings)
     load_weights(model, checkpoint.weights_of(found, which), found.path)
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
