@@ -35,8 +35,14 @@ MOVED = {
 """Old name of a module → its new one."""
 
 _LEDGER = ("Cell", "Record", "Row", "Table", "read_records", "render", "write_record")
-NAMES = {"akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger")}
-"""Package → its names that live in another package now."""
+NAMES = {
+    "akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger"),
+    "akorn.sudoku.model": {
+        **dict.fromkeys(("EnergyTransformerSudoku", "ItrSASudoku"), "akorn.sudoku.baselines"),
+        "build": "akorn.sudoku.net",
+    },
+}
+"""Package or module → its names that live elsewhere now."""
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -65,13 +71,15 @@ def install() -> None:
         sys.meta_path.append(_Moved())
 
 
-def with_old_names(package: str, find: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that also knows the names which have left it."""
+def with_old_names(package: str, find: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
+    """The `__getattr__` of a package or module that also knows the names which have left it; `find` knows others."""
 
     def __getattr__(name: str) -> Any:
         new = NAMES[package].get(name)
-        if new is None:
+        if new is None and find is not None:
             return find(name)
+        if new is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         warnings.warn(f"{package}.{name} is now {new}.{name}", DeprecationWarning, stacklevel=2)
         return getattr(import_module(new), name)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
+from akorn.settings import as_json
 
 LIBRARY = "akorn"
 VERSION = 1
@@ -45,11 +46,13 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     """A model that can be saved to and loaded from a folder or the Hugging Face hub (`push_to_hub`)."""
 
     task: ClassVar[str]
-    architecture: ClassVar[str]
+    """The room where it is at home."""
+    config: Any
+    """The settings that it was built of: a dataclass of its room's `ARCHITECTURES`."""
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """All that is needed to build the model again, as JSON values, with its architecture."""
+        return as_json(self.config)
 
     def save_pretrained(
         self,
@@ -151,12 +154,13 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str | Path
 def default_card(model: HubModel) -> str:
     """A short model card with the facts that the model itself knows."""
     count = sum(parameter.numel() for parameter in model.parameters())
-    settings = "\n".join(f"| {name} | {value} |" for name, value in model.settings().items())
+    settings = model.settings()
+    rows = "\n".join(f"| {name} | {value} |" for name, value in settings.items())
     return (
         f"---\nlibrary_name: {LIBRARY}\nlicense: apache-2.0\ntags:\n- {LIBRARY}\n- kuramoto\n- {model.task}\n---\n\n"
-        f"# {model.task}: {model.architecture}\n\n"
+        f"# {model.task}: {settings['architecture']}\n\n"
         f"A model of the Python package `{LIBRARY}` with {count:,} parameters.\n\n"
-        f"| setting | value |\n|---|---|\n{settings}\n"
+        f"| setting | value |\n|---|---|\n{rows}\n"
     )
 
 

@@ -113,15 +113,22 @@ def settings_of(room: str, recipe: str) -> dict[str, Any]:
     return as_json(part(room, "recipes").RECIPES[recipe]().model)
 
 
-def build(room: str, settings: Mapping[str, Any]) -> HubModel:
-    """The model that settings describe, freshly initialised; AkornError names the setting that cannot be."""
+def config_of(room: str, settings: Mapping[str, Any]) -> Any:
+    """The config that JSON values describe; AkornError names the one that is unknown or cannot be."""
     module = part(room, "config")
     if not hasattr(module, "ARCHITECTURES"):
-        model: HubModel = part(room, "model").build(module.from_settings(settings))
-        return model
+        return module.from_settings(settings)
     config = from_json(settings, module.ARCHITECTURES)
     module.check(config)
-    model = module.ARCHITECTURES.build(config)
+    return config
+
+
+def build(room: str, settings: Mapping[str, Any]) -> HubModel:
+    """The model that settings describe, freshly initialised."""
+    config = config_of(room, settings)
+    module = part(room, "config")
+    build = module.ARCHITECTURES.build if hasattr(module, "ARCHITECTURES") else part(room, "model").build
+    model: HubModel = build(config)
     return model
 
 

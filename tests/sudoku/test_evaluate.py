@@ -17,7 +17,7 @@ from akorn.errors import AkornError
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import build
+from akorn.sudoku.net import build
 from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.plots import plot_accuracy, plot_energy_histogram, plot_energy_over_steps
 
@@ -193,7 +193,7 @@ torch.set_num_threads(1)
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import build
+from akorn.sudoku.net import build
 from akorn.runtime.processes import is_main, place
 torch.manual_seed(0)
 model = build(SudokuConfig(channels=16, heads=2))

@@ -14,16 +14,13 @@ from torch import Tensor
 import akorn
 from akorn import models, oscillators
 from akorn.errors import AkornError
-from akorn.sudoku.config import (
-    EnergyTransformerConfig,
-    ItrSAConfig,
-    ModelConfig,
-    SudokuConfig,
-    from_settings,
-    to_settings,
-)
+from akorn.rooms import config_of
+from akorn.settings import as_json
+from akorn.sudoku.baselines import ItrSASudoku
+from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, ModelConfig, SudokuConfig
 from akorn.sudoku.examples import EASY
-from akorn.sudoku.model import ItrSASudoku, SudokuModel, SudokuNet, build
+from akorn.sudoku.model import SudokuModel
+from akorn.sudoku.net import SudokuNet, build
 
 TINY = SudokuConfig(channels=32, heads=2, steps=3)
 CONFIGS: dict[str, ModelConfig] = {
@@ -157,8 +154,8 @@ def test_the_papers_model_has_its_size() -> None:
 
 def test_configs_survive_json_and_bad_ones_are_named() -> None:
     for config in CONFIGS.values():
-        assert from_settings(json.loads(json.dumps(to_settings(config)))) == config
-    good = to_settings(TINY)
+        assert config_of("sudoku", json.loads(json.dumps(as_json(config)))) == config
+    good = as_json(TINY)
     for change, words in (
         ({"architecture": "cnn"}, "architecture is 'cnn'"),
         ({"depth": 3}, "unknown setting 'depth'"),
@@ -169,7 +166,7 @@ def test_configs_survive_json_and_bad_ones_are_named() -> None:
         ({"n": 5}, "n=5"),
     ):
         with pytest.raises(AkornError, match=words):
-            from_settings({**good, **change})
+            config_of("sudoku", {**good, **change})
 
 
 def test_bad_puzzles_are_refused() -> None:

@@ -19,7 +19,7 @@ from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.config import check as check_model
 from akorn.sudoku.data import SudokuData
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import SudokuNet
+from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.read import write_csv
 from akorn.sudoku.recipes import RECIPES, DataConfig, SudokuRecipe, ValidConfig, sudoku_akorn, sudoku_best
 from akorn.sudoku.task import SudokuTask, TrainingBoards, reveal
