@@ -11,6 +11,7 @@ import pytest
 import akorn
 from akorn import rooms
 from akorn.errors import AkornError
+from akorn.models import room_of_model
 
 CLI = Path(akorn.__file__).parent / "cli"
 
@@ -37,7 +38,7 @@ def test_a_recipe_is_at_home_in_its_room(room: str) -> None:
     for name, recipe in rooms.part(room, "recipes").RECIPES.items():
         assert rooms.room_of_recipe(name) == room
         assert rooms.models()[name.replace("_", "-")] == (room, name)
-        assert rooms.room_of_model(name) == room
+        assert room_of_model(name) == room
         assert recipe().name == name
 
 

@@ -13,11 +13,9 @@ A new task adds these and its name to `ROOMS`. The last two are for rooms that h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,9 +32,6 @@ ROOMS = ("sudoku", "objects", "robustness")
 
 COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
 """Whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
-
-WEIGHTS = Path(__file__).parent / "weights"
-CONFIG = "config.json"
 
 
 class Recipe(Protocol):
@@ -140,17 +135,9 @@ def room_of_recipe(name: str) -> str:
     raise AkornError(unknown("recipe", name, recipes()))
 
 
-def room_of_model(name_or_folder: str | Path) -> str | None:
-    """Where a model is at home, by its folder's config, its name or how it begins; None where none of them tells."""
-    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
-        try:
-            task = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["task"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if task in ROOMS:
-            return str(task)
+def room_of_prefix(name: str) -> str | None:
+    """The room that evaluates models whose names begin so, beside its own."""
     for room in ROOMS:
-        if str(name_or_folder).startswith(getattr(part(room, "commands"), "EVALUATES", ())):
+        if name.startswith(getattr(part(room, "commands"), "EVALUATES", ())):
             return room
-    home = models().get(str(name_or_folder).replace("_", "-"))
-    return home[0] if home is not None else None
+    return None

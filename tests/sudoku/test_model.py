@@ -250,7 +250,7 @@ def test_models_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert models.list_models(pretrained=True) == []
     with pytest.raises(AkornError, match="no pretrained model 'sudoku'"):
         akorn.create_model("sudoku", pretrained=True)
-    with pytest.raises(AkornError, match="no model 'chess'"):
+    with pytest.raises(AkornError, match="unknown model 'chess'"):
         akorn.create_model("chess")
     with pytest.raises(AkornError, match="no setting 'depth'"):
         akorn.create_model("sudoku", depth=3)

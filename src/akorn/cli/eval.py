@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from akorn.cli import parse as parse_options
-from akorn.models import check_there
-from akorn.rooms import ROOMS, part, room_of_model
+from akorn.models import check_there, room_of_model
+from akorn.rooms import ROOMS, part
 
 
 def parse(words: Sequence[str]) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akorn.cli.common import CommonOptions, print_json
-from akorn.models import list_models
-from akorn.rooms import WEIGHTS
+from akorn.models import WEIGHTS, list_models
 
 
 @dataclass(frozen=True)
