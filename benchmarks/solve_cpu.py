@@ -24,8 +24,8 @@ from akorn.ledger import write_record
 from akorn.nn import KuramotoLayer
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 
 
 def main() -> None:

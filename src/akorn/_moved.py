@@ -31,6 +31,13 @@ MOVED = {
     "akorn.cli.segment": "akorn.objects.commands.segment",
     "akorn.cli.simulate": "akorn.simulate.commands.simulate",
     "akorn.cli.solve": "akorn.sudoku.commands.solve",
+    "akorn.simulate.files": "akorn.simulate.saving",
+    "akorn.simulate.pictures": "akorn.simulate.frames",
+    "akorn.simulate.settings": "akorn.simulate.presets",
+    "akorn.sudoku.draw": "akorn.sudoku.board_pictures",
+    "akorn.sudoku.noise": "akorn.sudoku.hashed_starts",
+    "akorn.sudoku.read": "akorn.sudoku.board_files",
+    "akorn.sudoku.show": "akorn.sudoku.terminal",
 }
 """Old name of a module → its new one."""
 

@@ -17,8 +17,8 @@ from akorn.errors import AkornError
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
 from akorn.sudoku.generate import make
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import build
-from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.plots import plot_accuracy, plot_energy_histogram, plot_energy_over_steps
 
 BOARDS, VOTES, SEED = 7, 5, 3

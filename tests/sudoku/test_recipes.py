@@ -15,12 +15,12 @@ from akorn.engine import train
 from akorn.engine.config import check as check_train
 from akorn.errors import AkornError
 from akorn.sudoku.board import valid_solutions
+from akorn.sudoku.board_files import write_csv
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.config import check as check_model
 from akorn.sudoku.data import SudokuData
 from akorn.sudoku.generate import make
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.read import write_csv
 from akorn.sudoku.recipes import RECIPES, DataConfig, SudokuRecipe, ValidConfig, sudoku_akorn, sudoku_best
 from akorn.sudoku.task import SudokuTask, TrainingBoards, reveal
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from akorn.runtime import processes
 from akorn.runtime.devices import missing_for_compile
 from akorn.sudoku import voting
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
 
 VoteName = Literal["sum", "last", "majority", "average", "first"]

@@ -13,7 +13,7 @@ from PIL import Image
 from akorn.errors import AkornError
 from akorn.runtime.files import check_writable, replacing
 from akorn.simulate.figure import figure_of
-from akorn.simulate.pictures import Pixels, draw
+from akorn.simulate.frames import Pixels, draw
 from akorn.simulate.result import Simulation, Sweep
 
 ENDINGS = (".gif", ".mp4")

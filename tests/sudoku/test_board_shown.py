@@ -11,10 +11,10 @@ from rich.console import Console
 
 from akorn.errors import AkornError
 from akorn.sudoku.board import format_board, parse_board
-from akorn.sudoku.draw import animate, board_figure
+from akorn.sudoku.board_pictures import animate, board_figure
 from akorn.sudoku.exact import solve_exact
 from akorn.sudoku.examples import MEDIUM
-from akorn.sudoku.show import BoardView, describe, print_board
+from akorn.sudoku.terminal import BoardView, describe, print_board
 
 PUZZLE = parse_board(MEDIUM)
 SOLVED = solve_exact(PUZZLE)

@@ -18,8 +18,8 @@ from akorn import theory
 from akorn.errors import AkornError
 from akorn.simulate.commands.simulate import Options, run
 from akorn.simulate.figure import figure_of
-from akorn.simulate.files import write_animation
-from akorn.simulate.pictures import colours
+from akorn.simulate.frames import colours
+from akorn.simulate.saving import write_animation
 
 SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
 
