@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from akorn.cli import parse as parse_options
+from akorn.errors import AkornError
 from akorn.models import check_there, room_of_model
-from akorn.rooms import ROOMS, part
+from akorn.rooms import ROOMS, parts
 
 
 def parse(words: Sequence[str]) -> Any:
@@ -20,7 +21,10 @@ def parse(words: Sequence[str]) -> Any:
     if model is None and words and not words[0].startswith("-"):  # surely meant as a model, not as an option's value
         check_there(words[0])
     command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
-    return parse_options(part(room, "commands.evaluate").Options, words, command)
+    scored = parts("commands.evaluate")
+    if room not in scored:
+        raise AkornError(f"{model}: there are no scores for models of {room}, only for those of {', '.join(scored)}")
+    return parse_options(scored[room].Options, words, command)
 
 
 def run(options: Any) -> int:
