@@ -155,7 +155,7 @@ def test_pictures_set_givens_confidence_and_clashes_apart(tmp_path: Path) -> Non
         ({"confidence": np.ones((3, 81))}, r"\[3, 81\]"),
         ({"confidence": np.full((4, 81), 1.5)}, "0..1"),
         ({"confidence": np.full((4, 81), np.nan)}, "0..1"),
-        ({"energy": np.zeros(3)}, r"\[4\], one a frame, got \[3\]"),
+        ({"energy": np.zeros(3)}, r"\[4\], one per frame, got \[3\]"),
         ({"energy": np.array([0, 1, np.nan, 2])}, "finite"),
         ({"milliseconds": 5}, "at least 20 ms"),
     ],

@@ -175,7 +175,7 @@ def test_auroc_by_hand() -> None:
     assert auroc([1, 1, 1, 1], [0, 1, 0, 1]) == 0.5
     assert auroc([1, 2, 2, 3], [0, 0, 1, 1]) == pytest.approx(3.5 / 4)
     assert np.isnan(auroc([1, 2], [1, 1]))
-    with pytest.raises(ValueError, match="one label a score"):
+    with pytest.raises(ValueError, match="one label per score"):
         auroc([1, 2], [1])
 
 

@@ -14,7 +14,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """A line a model."""
+    """Print one line per model."""
     shipped = list_models(pretrained=True)
     if options.json:
         print_json({name: {"pretrained": name in shipped} for name in list_models()})

@@ -180,7 +180,7 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
     """
     values, labels = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(positive, dtype=bool).ravel()
     if values.shape != labels.shape:
-        raise ValueError(f"one label a score, got {values.size} scores and {labels.size} labels")
+        raise ValueError(f"there must be one label per score, got {values.size} scores and {labels.size} labels")
     count, rest = int(labels.sum()), int((~labels).sum())
     if not count or not rest:
         return float("nan")
@@ -203,7 +203,7 @@ def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
 def energy_over_steps(
     model: SudokuNet, puzzles: ArrayLike, steps: int, *, seed: int = 0, energy: EnergyName = "paper"
 ) -> Floats:
-    """[T, B]: the energy before each step, one start a board, all boards at once."""
+    """[T, B]: the energy before each step, one start per board, all boards at once."""
     puzzle = torch.from_numpy(_boards(puzzles)).to(model.embedding.weight.device)
     x0 = None
     if model.random_start:

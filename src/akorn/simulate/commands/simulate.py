@@ -40,7 +40,7 @@ class Options(CommonOptions):
     dtype: Word = None
     """float32 or float64."""
     size: Whole = None
-    """fish, waves: oscillators a side."""
+    """fish, waves: oscillators along each side."""
     n: Whole = None
     """fish, waves: rotating dimensions N, 2 or more."""
     kernel_size: Whole = None
