@@ -39,6 +39,14 @@ def sections() -> Iterator[tuple[str, list[Block]]]:
 
 SECTIONS = dict(sections())
 
+LOOK_AT_EVERYTHING = (
+    "tests/cli/test_main.py",
+    "tests/sudoku/test_recipes.py",
+    "tests/test_models.py",
+    "tests/test_registry.py",
+    "tests/test_rooms.py",
+)
+
 
 def apply(block: Block, top: Path) -> None:
     """Write a new file, add to the end of an old one, or change some of its lines."""
@@ -68,6 +76,15 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_tests(copy: Path, *words: str) -> None:
+    """Let pytest run in the copy; what it prints is shown if a test fails."""
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(copy), *words]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_example_works(name: str, copy: Path) -> None:
     commands = []
@@ -78,11 +95,16 @@ def test_the_example_works(name: str, copy: Path) -> None:
             apply(block, copy)
     ((program, *words),) = commands
     assert program == "pytest"
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(copy), *words]
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    run_tests(copy, *words)
+
+
+def test_no_other_test_must_be_changed(copy: Path) -> None:
+    """All examples at once: those tests that look at everything which is registered still pass."""
+    for block in (block for blocks in SECTIONS.values() for block in blocks):
+        if block.file is not None:
+            apply(block, copy)
+    # Neither what starts processes of its own, nor what draws many pictures.
+    run_tests(copy, *LOOK_AT_EVERYTHING, "-k", "not help_is_quick and not both_ways and not signs and not terminal")
 
 
 @pytest.mark.parametrize("name", [name for name in SECTIONS if name != "A room"])

@@ -13,7 +13,7 @@ import pytest
 import akorn
 from akorn.cli import COMMANDS, main
 from akorn.cli.common import CommonOptions
-from akorn.rooms import ROOMS
+from akorn.rooms import parts
 
 from .conftest import Akorn, assert_refused
 
@@ -67,7 +67,7 @@ def test_importing_akorn_imports_no_torch() -> None:
 
 
 MODULES = [module for name, (module, _) in COMMANDS.items() if name not in ("eval", "data")]
-MODULES += [f"akorn.{room}.commands.{job}" for job in ("evaluate", "make") for room in ROOMS]
+MODULES += [module.__name__ for job in ("evaluate", "make") for module in parts(f"commands.{job}").values()]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -63,7 +63,7 @@ def test_the_papers_protocol() -> None:
     assert RECIPES["sudoku_itrsa"]().train.optimiser.learning_rate == 5e-4
     assert RECIPES["sudoku_transformer"]().model == ItrSAConfig(blocks=8, steps=1)
     differing = {name: RECIPES[name]().model for name in RECIPES if name.startswith("sudoku_akorn_")}
-    assert len(set(differing.values())) == 9  # every ablation is another model
+    assert len(set(differing.values())) == len(differing) >= 9  # every ablation is another model
     assert paper.model not in differing.values()
 
 
