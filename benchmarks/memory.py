@@ -10,7 +10,7 @@ step, which takes about 1 GB for the longest.
 import argparse
 from pathlib import Path
 
-from akorn.bench.command import Options, run
+from akorn.bench.commands.bench import Options, run
 
 STEPS = (16, 64, 512)
 

@@ -26,8 +26,8 @@ from akorn.nn import KuramotoLayer, solve_steps
 from akorn.nn.solve import described, floating
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 
 
 def main() -> None:

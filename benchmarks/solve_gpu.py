@@ -28,7 +28,7 @@ from akorn import oscillators as osc
 from akorn.kernels import attention, output, solve, solve_run, tune, update
 from akorn.ledger import write_record
 from akorn.nn.solve import described
-from akorn.sudoku import noise, voting
+from akorn.sudoku import hashed_starts, voting
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.model import SudokuModel
 
@@ -258,11 +258,11 @@ def vote_times(args: argparse.Namespace) -> dict[str, float]:
     boards, votes = args.boards, args.votes
     puzzles = torch.randint(0, 2, (boards, 81)) * torch.randint(1, 10, (81,))
     vote = voting.VoteConfig(args.steps, votes, squares=False)
-    keys = noise.board_keys(puzzles.to(args.device)).repeat_interleave(votes)
+    keys = hashed_starts.board_keys(puzzles.to(args.device)).repeat_interleave(votes)
     starts = torch.arange(boards * votes, device=args.device) % votes
     times = {
         "ms a board": timed(lambda: voting.run(net, puzzles, vote)) / boards,
-        "starts, ms a board": timed(lambda: noise.start_noise(keys, starts, 0, (81, args.channels))) / boards,
+        "starts, ms a board": timed(lambda: hashed_starts.start_noise(keys, starts, 0, (81, args.channels))) / boards,
     }
     one = voting.VoteConfig(1, votes, squares=False)
     times["one step, ms a board"] = timed(lambda: voting.run(net, puzzles, one)) / boards

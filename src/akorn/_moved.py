@@ -26,7 +26,7 @@ MOVED = {
     "akorn.nn.compiled": "akorn.execution.compiled",
     "akorn.nn.recompute": "akorn.execution.recompute",
     "akorn.nn.sphere": "akorn.execution.ops",
-    "akorn.cli.bench": "akorn.bench.command",
+    "akorn.cli.bench": "akorn.bench.commands.bench",
     "akorn.cli.classify": "akorn.robustness.commands.classify",
     "akorn.cli.eval_objects": "akorn.objects.commands.evaluate",
     "akorn.cli.eval_robustness": "akorn.robustness.commands.evaluate",
@@ -35,14 +35,28 @@ MOVED = {
     "akorn.cli.make_robustness": "akorn.robustness.commands.make",
     "akorn.cli.make_sudoku": "akorn.sudoku.commands.make",
     "akorn.cli.segment": "akorn.objects.commands.segment",
-    "akorn.cli.simulate": "akorn.simulate.command",
+    "akorn.cli.simulate": "akorn.simulate.commands.simulate",
     "akorn.cli.solve": "akorn.sudoku.commands.solve",
+    "akorn.simulate.files": "akorn.simulate.saving",
+    "akorn.simulate.pictures": "akorn.simulate.frames",
+    "akorn.simulate.settings": "akorn.simulate.presets",
+    "akorn.sudoku.draw": "akorn.sudoku.board_pictures",
+    "akorn.sudoku.noise": "akorn.sudoku.hashed_starts",
+    "akorn.sudoku.read": "akorn.sudoku.board_files",
+    "akorn.sudoku.show": "akorn.sudoku.terminal",
 }
 """Old name of a module → its new one."""
 
 _LEDGER = ("Cell", "Record", "Row", "Table", "read_records", "render", "write_record")
-NAMES = {"akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger"), "akorn.kernels": {"solve_steps": "akorn.nn"}}
-"""Package → its names that live in another package now."""
+NAMES = {
+    "akorn.engine": dict.fromkeys(_LEDGER, "akorn.ledger"),
+    "akorn.kernels": {"solve_steps": "akorn.nn"},
+    "akorn.sudoku.model": {
+        **dict.fromkeys(("EnergyTransformerSudoku", "ItrSASudoku"), "akorn.sudoku.baselines"),
+        "build": "akorn.sudoku.net",
+    },
+}
+"""Package or module → its names that live elsewhere now."""
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -71,13 +85,15 @@ def install() -> None:
         sys.meta_path.append(_Moved())
 
 
-def with_old_names(package: str, find: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that also knows the names which have left it."""
+def with_old_names(package: str, find: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
+    """The `__getattr__` of a package or module that also knows the names which have left it; `find` knows others."""
 
     def __getattr__(name: str) -> Any:
         new = NAMES[package].get(name)
-        if new is None:
+        if new is None and find is not None:
             return find(name)
+        if new is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         warnings.warn(f"{package}.{name} is now {new}.{name}", DeprecationWarning, stacklevel=2)
         return getattr(import_module(new), name)
 

@@ -1,4 +1,4 @@
-"""Models in folders, in the Hugging Face hub's layout: weights, config and card, whole or refused.
+"""Models in folders, in the Hugging Face hub's layout: weights, config and card, read and written whole or refused.
 
     folder/
         model.safetensors     weights, in 16 bits unless asked otherwise; float32 again once loaded
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
-from huggingface_hub import ModelCard, PyTorchModelHubMixin
+from huggingface_hub import ModelCard, PyTorchModelHubMixin, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_safetensors
 from safetensors.torch import save as to_safetensors
@@ -26,12 +27,22 @@ from torch import Tensor, nn
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
+from akorn.settings import CONFIG_FILE, as_json
 
 LIBRARY = "akorn"
 VERSION = 1
-WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+WEIGHTS, CONFIG, CARD = "model.safetensors", CONFIG_FILE, "README.md"
 
 StoredType = Literal["float16", "bfloat16", "float32"]
+
+
+class Config(NamedTuple):
+    """What a model's config.json says."""
+
+    task: str
+    settings: dict[str, Any]
+    sha256: str | None
+    """Of the file with the weights."""
 
 
 class Folder(NamedTuple):
@@ -46,11 +57,18 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     """A model that can be saved to and loaded from a folder or the Hugging Face hub (`push_to_hub`)."""
 
     task: ClassVar[str]
-    architecture: ClassVar[str]
+    """The room where it is at home."""
+    config: Any
+    """The settings that it was built of: a dataclass of its room's `ARCHITECTURES`."""
 
-    @abstractmethod
+    @property
+    def architecture(self) -> str:
+        """Which of its room's kinds of models it is."""
+        return str(self.config.architecture)
+
     def settings(self) -> dict[str, Any]:
         """All that is needed to build the model again, as JSON values, with its architecture."""
+        return as_json(self.config)
 
     def save_pretrained(
         self,
@@ -119,23 +137,38 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
     _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
-def read_folder(folder: Path) -> Folder:
-    """Read a model's folder, or say what is wrong with it."""
+def read_config(folder: Path) -> Config:
+    """Read what a model's folder says of it, or say what is wrong with that."""
     if not folder.is_dir():
         raise AkornError(f"{folder}: no such folder, expected one with {CONFIG} and {WEIGHTS}")
     config = _read_config(folder / CONFIG)
+    return Config(config.pop("task"), config, config.pop("sha256", None))
+
+
+def read_folder(folder: Path) -> Folder:
+    """Read a model's folder, or say what is wrong with it."""
+    config = read_config(folder)
     file = folder / WEIGHTS
     try:
         content = file.read_bytes()
     except OSError as error:
         raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
-    if hashlib.sha256(content).hexdigest() != config.pop("sha256", None):
+    if hashlib.sha256(content).hexdigest() != config.sha256:
         raise AkornError(f"{file}: damaged, its content is not what {CONFIG} was written for (sha256 differs)")
     try:
         weights = parse_safetensors(content)
     except (SafetensorError, ValueError) as error:
         raise AkornError(f"{file}: damaged, not readable as safetensors ({error})") from error
-    return Folder(config.pop("task"), config, weights)
+    return Folder(config.task, config.settings, weights)
+
+
+def download(repo: str, **options: Any) -> Path:
+    """The folder of a model of the hub, fetched or from the cache; options of `snapshot_download`."""
+    try:
+        return Path(snapshot_download(repo, allow_patterns=[WEIGHTS, CONFIG, CARD], **options))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise AkornError(f"{repo}: no such folder, and the hub gave no model of that name ({reason})") from error
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str | Path) -> None:

@@ -1,4 +1,8 @@
-"""Names of models: what can be built, and which weights ship. Torch-free to import, so that listing is quick."""
+"""Models by name: name → config → model → weights. Torch-free to import, so that listing is quick.
+
+A name is that of shipped weights, a folder, a recipe, or a repository `user/name` of the Hugging Face hub. `akorn.hub`
+reads and writes the folders, and `akorn.rooms` finds the class for a folder's settings.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 from akorn import rooms
 from akorn.errors import AkornError
 from akorn.ledger import read_training
-from akorn.rooms import CONFIG, WEIGHTS
+from akorn.registry import suggest, unknown
 from akorn.runtime.json_files import read_object
+from akorn.settings import CONFIG_FILE
 
 if TYPE_CHECKING:
     from akorn.hub import HubModel
 
+WEIGHTS = Path(__file__).parent / "weights"
+"""The folders of the models that ship."""
+
 
 def list_models(*, pretrained: bool = False) -> list[str]:
     """The names that `create_model` knows; with `pretrained` only those whose weights ship."""
-    shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{CONFIG}")}
+    shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{CONFIG_FILE}")}
     return sorted(shipped if pretrained else shipped | set(rooms.models()))
 
 
@@ -26,27 +34,27 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
 
     Overrides that change the weights' shapes cannot go together with `pretrained`.
     """
-    from akorn.hub import load_weights, read_folder
+    from akorn.hub import load_weights, read_config, read_folder
 
     name = name.replace("_", "-")
-    if name not in list_models(pretrained=pretrained):
-        known = ", ".join(list_models(pretrained=pretrained)) or "none"
-        kind = "shipped weights are called" if pretrained else "the models are"
-        raise AkornError(f"there is no {'pretrained ' * pretrained}model {name!r}; {kind}: {known}")
-    folder = WEIGHTS / name
-    stored = read_folder(folder) if (folder / CONFIG).is_file() else None
-    if stored is not None:
-        room, settings = stored.task, stored.settings
+    folder, shipped = WEIGHTS / name, list_models(pretrained=True)
+    if name not in list_models():
+        raise AkornError(unknown("model", name, list_models()))
+    if pretrained and name not in shipped:
+        known = ", ".join(shipped) or "none"
+        raise AkornError(f"there is no pretrained model {name!r}; shipped weights are called: {known}")
+    if name in shipped:
+        room, settings, _ = read_config(folder)
     else:
         room, recipe = rooms.models()[name]
-        settings = rooms.part(room, "config").to_settings(rooms.recipes()[recipe]().model)
-    unknown = [option for option in overrides if option not in settings or option == "architecture"]
-    if unknown:
+        settings = rooms.settings_of(room, recipe)
+    foreign = [option for option in overrides if option not in settings or option == "architecture"]
+    if foreign:
         options = ", ".join(key for key in settings if key != "architecture")
-        raise AkornError(f"model {name!r} has no setting {unknown[0]!r}; its settings are: {options}")
-    model = _build(room, {**settings, **overrides})
-    if pretrained and stored is not None:
-        load_weights(model, stored.weights, folder)
+        raise AkornError(f"model {name!r} has no setting {foreign[0]!r}; its settings are: {options}")
+    model = rooms.build(room, {**settings, **overrides})
+    if pretrained:
+        load_weights(model, read_folder(folder).weights, folder)
         model.eval()
     return model
 
@@ -60,11 +68,25 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
     if stored.task not in rooms.ROOMS:
         raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
     try:
-        model = _build(stored.task, stored.settings)
+        model = rooms.build(stored.task, stored.settings)
     except AkornError as error:
-        raise AkornError(f"{folder / CONFIG}: {error}") from error
+        raise AkornError(f"{folder / CONFIG_FILE}: {error}") from error
     load_weights(model, stored.weights, folder)
     return model.eval()
+
+
+def room_of_model(name_or_folder: str | Path) -> str | None:
+    """Where a model is at home, by its folder's config, how its name begins, or its name; None where none tells."""
+    name = str(name_or_folder).replace("_", "-")
+    for folder in (Path(name_or_folder), WEIGHTS / name):
+        try:
+            task = read_object(folder / CONFIG_FILE).get("task")
+        except AkornError:
+            continue
+        if task in rooms.ROOMS:
+            return str(task)
+    home = rooms.models().get(name)
+    return home[0] if home is not None else rooms.room_of_prefix(str(name_or_folder))
 
 
 def check_there(name_or_folder: str | Path) -> None:
@@ -86,15 +108,10 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     """
     folder = _here(name_or_folder)
     origin = read_training(folder)
-    config = folder / CONFIG
+    config = folder / CONFIG_FILE
     if origin is not None and config.is_file():
         origin["weights_sha256"] = read_object(config).get("sha256")
     return origin
-
-
-def _build(room: str, settings: dict[str, Any]) -> HubModel:
-    model: HubModel = rooms.part(room, "model").build(rooms.part(room, "config").from_settings(settings))
-    return model
 
 
 def _here(name_or_folder: str | Path) -> Path:
@@ -103,43 +120,32 @@ def _here(name_or_folder: str | Path) -> Path:
     A folder without a model, such as one of data, does not hide the shipped weights of its name.
     """
     folder, name = Path(name_or_folder), str(name_or_folder).replace("_", "-")
-    own = (folder / CONFIG).exists() or name not in list_models(pretrained=True)
+    own = (folder / CONFIG_FILE).exists() or name not in list_models(pretrained=True)
     return folder if own else WEIGHTS / name
 
 
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
     """The folder that is meant: an existing one, shipped weights, or one fetched from the hub."""
+    from akorn.hub import download
+
     folder = _here(name_or_folder)
     if folder.is_dir():
         return folder
     if not hub:
         _check_hub_name(name_or_folder)
-    return _download(str(name_or_folder), hub)
+    return download(str(name_or_folder), **hub)
 
 
 def _check_hub_name(name_or_folder: str | Path) -> None:
     """AkornError unless what is no folder here, and does not ship, may be a model of the hub."""
     text = str(name_or_folder)
-    name = text.replace("_", "-")
-    if isinstance(name_or_folder, Path) or text.count("/") != 1 or text.startswith((".", "/", "~")):
-        shipped = ", ".join(list_models(pretrained=True)) or "none"
-        if name in rooms.models():
-            recipe = rooms.models()[name][1]
-            raise AkornError(
-                f"{text}: its weights do not ship (those of {shipped} do); train it by `akorn train {recipe}`,"
-                f" and name the model's folder, runs/{recipe}-seed0/model"
-            )
-        raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights (which are: {shipped})")
-
-
-def _download(repo: str, hub: dict[str, Any]) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    from akorn.hub import CARD, CONFIG, WEIGHTS
-
-    try:
-        return Path(snapshot_download(repo, allow_patterns=[WEIGHTS, CONFIG, CARD], **hub))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise AkornError(f"{repo}: no such folder, and the hub gave no model of that name ({reason})") from error
+    if not isinstance(name_or_folder, Path) and text.count("/") == 1 and not text.startswith((".", "/", "~")):
+        return
+    name, shipped = text.replace("_", "-"), list_models(pretrained=True)
+    if name in rooms.models():
+        recipe = rooms.models()[name][1]
+        raise AkornError(
+            f"{text}: its weights do not ship (those of {', '.join(shipped) or 'none'} do); train it by"
+            f" `akorn train {recipe}`, and name the model's folder, runs/{recipe}-seed0/model"
+        )
+    raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights: {suggest(name, shipped)}")

@@ -4,7 +4,7 @@ defined. Torch-free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -129,8 +129,13 @@ def load(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def unknown(what: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """One line for a name that is not known: those that are near to it, or all."""
+    return f"unknown {what} {name!r}: {suggest(name, known)}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The known names that are near to one that is not known, or else all of them."""
+    known = list(known)
     near = get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the known ones are {', '.join(known) or 'none'}"
-    return f"unknown {what} {name!r}: {hint}"
+    return f"did you mean {' or '.join(near)}?" if near else f"the known ones are {', '.join(known) or 'none'}"

@@ -1,33 +1,35 @@
-"""The rooms: one a task, all of the same shape, so that commands and names find their parts. Torch-free to import.
+"""The rooms: one folder per task, all of the same shape, so that names and commands find their parts. Torch-free.
 
-    akorn/ROOM/config.py     the models' settings: `to_settings`, `from_settings`
-    akorn/ROOM/recipes.py    `RECIPES`, one function a row of the paper, and `SHIPPED`: weights → their recipe
-    akorn/ROOM/model.py      `build(config)`
+    akorn/ROOM/config.py     `ARCHITECTURES`: the models' settings, and `check(config)`
+    akorn/ROOM/recipes.py    `RECIPES`: functions that return a recipe
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
+    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
-A new task adds these and its name to `ROOMS`.
+A new task adds these and its name to `ROOMS`. The last two are for rooms that have something to score or to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from akorn.errors import AkornError
-from akorn.runtime.json_files import read_object
+from akorn.registry import unknown
+from akorn.settings import as_json, from_json
 
 if TYPE_CHECKING:
     from akorn.engine.config import TrainConfig
+    from akorn.hub import HubModel
 
 ROOMS = ("sudoku", "objects", "robustness")
 
-WEIGHTS = Path(__file__).parent / "weights"
-CONFIG = "config.json"
+COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
+"""Whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
 
 
 class Recipe(Protocol):
@@ -64,6 +66,16 @@ def part(room: str, name: str) -> ModuleType:
     return import_module(f"akorn.{room}.{name}")
 
 
+def parts(name: str) -> dict[str, ModuleType]:
+    """A module of every room that has it."""
+    return {room: part(room, name) for room in ROOMS if find_spec(f"akorn.{room}.{name}") is not None}
+
+
+def commands() -> dict[str, tuple[str, str]]:
+    """Every command: name → (module, what it does)."""
+    return {name: entry for folder in COMMAND_FOLDERS for name, entry in part(folder, "commands").COMMANDS.items()}
+
+
 def recipes() -> dict[str, Callable[[], Recipe]]:
     """Every room's recipes."""
     return {name: recipe for room in ROOMS for name, recipe in part(room, "recipes").RECIPES.items()}
@@ -79,8 +91,33 @@ def _models() -> Iterator[tuple[str, tuple[str, str]]]:
         module = part(room, "recipes")
         for name in module.RECIPES:
             yield name.replace("_", "-"), (room, name)
-        for weights, name in module.SHIPPED.items():
+        shipped: Mapping[str, str] = module.SHIPPED if hasattr(module, "SHIPPED") else module.RECIPES.shipped
+        for weights, name in shipped.items():
             yield weights, (room, name)
+
+
+def settings_of(room: str, recipe: str) -> dict[str, Any]:
+    """The settings of a recipe's model, as JSON values."""
+    return as_json(part(room, "recipes").RECIPES[recipe]().model)
+
+
+def config_of(room: str, settings: Mapping[str, Any]) -> Any:
+    """The config that JSON values describe; AkornError names the one that is unknown or cannot be."""
+    module = part(room, "config")
+    if not hasattr(module, "ARCHITECTURES"):
+        return module.from_settings(settings)
+    config = from_json(settings, module.ARCHITECTURES)
+    module.check(config)
+    return config
+
+
+def build(room: str, settings: Mapping[str, Any]) -> HubModel:
+    """The model that settings describe, freshly initialised."""
+    config = config_of(room, settings)
+    module = part(room, "config")
+    build = module.ARCHITECTURES.build if hasattr(module, "ARCHITECTURES") else part(room, "model").build
+    model: HubModel = build(config)
+    return model
 
 
 def room_of_recipe(name: str) -> str:
@@ -88,17 +125,12 @@ def room_of_recipe(name: str) -> str:
     for room in ROOMS:
         if name in part(room, "recipes").RECIPES:
             return room
-    raise AkornError(f"unknown recipe {name!r}: the known ones are {', '.join(recipes())}")
+    raise AkornError(unknown("recipe", name, recipes()))
 
 
-def room_of_model(name_or_folder: str | Path) -> str | None:
-    """Where a model is at home, by its folder's config or its name; None where neither tells."""
-    for folder in (Path(name_or_folder), WEIGHTS / str(name_or_folder).replace("_", "-")):
-        try:
-            task = read_object(folder / CONFIG).get("task")
-        except AkornError:
-            continue
-        if task in ROOMS:
-            return str(task)
-    home = models().get(str(name_or_folder).replace("_", "-"))
-    return home[0] if home is not None else None
+def room_of_prefix(name: str) -> str | None:
+    """The room that evaluates models whose names begin so, beside its own."""
+    for room in ROOMS:
+        if name.startswith(getattr(part(room, "commands"), "EVALUATES", ())):
+            return room
+    return None

@@ -1,4 +1,4 @@
-"""Models' settings: frozen dataclasses, one an architecture, as JSON values and back. Torch-free."""
+"""Models' settings: frozen dataclasses, one per architecture, as JSON values and back. Torch-free."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from akorn.errors import AkornError
 
 Config = TypeVar("Config")
+
+CONFIG_FILE = "config.json"
+"""The file in a model's folder that holds its settings."""
 
 
 def as_json(config: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from akorn.bench.cases import COUPLINGS, Size, build, default_channels, plain_loop
-from akorn.bench.command import Options, run
+from akorn.bench.commands.bench import Options, run
 from akorn.bench.measure import measure
 from akorn.cli import main
 from akorn.errors import AkornError

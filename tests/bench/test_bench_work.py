@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from akorn import kernels
 from akorn.bench import CASES, Ceilings, Setup, bench, measure_ceilings, nets, parts
-from akorn.bench.command import CASES as NAMES
-from akorn.bench.command import Options, run
+from akorn.bench.commands.bench import CASES as NAMES
+from akorn.bench.commands.bench import Options, run
 from akorn.bench.convolutions import WAYS, _fast
 from akorn.bench.measure import measure
 from akorn.bench.work import Form, Piece, Recording, Runner, step_traffic, usual_forms

@@ -113,17 +113,17 @@ def test_packed_pairs_are_taken(device):
 @pytest.mark.parametrize("count", [1, 2, 41, 4097])
 def test_normal_numbers(device, count):
     from akorn.kernels.noise import normal_numbers
-    from akorn.sudoku import noise
+    from akorn.sudoku import hashed_starts
 
-    streams = noise._mix(torch.arange(3, device=device) - 1)
+    streams = hashed_starts._mix(torch.arange(3, device=device) - 1)
     numbers = normal_numbers(streams, count)
     assert numbers.shape == (3, count)
-    torch.testing.assert_close(numbers, noise._plain(streams, count), rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(numbers, hashed_starts._plain(streams, count), rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.gpu
 def test_starts_are_the_same_bits_on_the_gpu(device):
-    from akorn.sudoku.noise import _same_bits
+    from akorn.sudoku.hashed_starts import _same_bits
 
     assert _same_bits(torch.device("cuda", torch.cuda.current_device()))
 

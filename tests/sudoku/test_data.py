@@ -9,10 +9,10 @@ import torch
 
 from akorn.errors import AkornError
 from akorn.sudoku.board import valid_solutions
+from akorn.sudoku.board_files import write_csv
 from akorn.sudoku.data import SudokuData, load
 from akorn.sudoku.exact import count_solutions
 from akorn.sudoku.generate import make
-from akorn.sudoku.read import write_csv
 from akorn.sudoku.symmetry import Symmetries
 
 PUZZLES, SOLUTIONS = make(64, (28, 42), seed=2)

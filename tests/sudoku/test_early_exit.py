@@ -15,8 +15,8 @@ from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.examples import EXAMPLES
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import build
-from akorn.sudoku.noise import board_keys, start_noise
+from akorn.sudoku.hashed_starts import board_keys, start_noise
+from akorn.sudoku.net import build
 from akorn.sudoku.solver import Solver
 from akorn.sudoku.voting import VoteConfig
 

@@ -17,8 +17,8 @@ from akorn.errors import AkornError
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import build
-from akorn.sudoku.noise import board_keys, start_noise
+from akorn.sudoku.hashed_starts import board_keys, start_noise
+from akorn.sudoku.net import build
 from akorn.sudoku.plots import plot_accuracy, plot_energy_histogram, plot_energy_over_steps
 
 BOARDS, VOTES, SEED = 7, 5, 3
@@ -175,7 +175,7 @@ def test_auroc_by_hand() -> None:
     assert auroc([1, 1, 1, 1], [0, 1, 0, 1]) == 0.5
     assert auroc([1, 2, 2, 3], [0, 0, 1, 1]) == pytest.approx(3.5 / 4)
     assert np.isnan(auroc([1, 2], [1, 1]))
-    with pytest.raises(ValueError, match="one label a score"):
+    with pytest.raises(ValueError, match="one label per score"):
         auroc([1, 2], [1])
 
 
@@ -193,7 +193,7 @@ torch.set_num_threads(1)
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import build
+from akorn.sudoku.net import build
 from akorn.runtime.processes import is_main, place
 torch.manual_seed(0)
 model = build(SudokuConfig(channels=16, heads=2))

@@ -14,16 +14,13 @@ from torch import Tensor
 import akorn
 from akorn import models, oscillators
 from akorn.errors import AkornError
-from akorn.sudoku.config import (
-    EnergyTransformerConfig,
-    ItrSAConfig,
-    ModelConfig,
-    SudokuConfig,
-    from_settings,
-    to_settings,
-)
+from akorn.rooms import config_of
+from akorn.settings import as_json
+from akorn.sudoku.baselines import ItrSASudoku
+from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, ModelConfig, SudokuConfig
 from akorn.sudoku.examples import EASY
-from akorn.sudoku.model import ItrSASudoku, SudokuModel, SudokuNet, build
+from akorn.sudoku.model import SudokuModel
+from akorn.sudoku.net import SudokuNet, build
 
 TINY = SudokuConfig(channels=32, heads=2, steps=3)
 CONFIGS: dict[str, ModelConfig] = {
@@ -157,8 +154,8 @@ def test_the_papers_model_has_its_size() -> None:
 
 def test_configs_survive_json_and_bad_ones_are_named() -> None:
     for config in CONFIGS.values():
-        assert from_settings(json.loads(json.dumps(to_settings(config)))) == config
-    good = to_settings(TINY)
+        assert config_of("sudoku", json.loads(json.dumps(as_json(config)))) == config
+    good = as_json(TINY)
     for change, words in (
         ({"architecture": "cnn"}, "architecture is 'cnn'"),
         ({"depth": 3}, "unknown setting 'depth'"),
@@ -169,7 +166,7 @@ def test_configs_survive_json_and_bad_ones_are_named() -> None:
         ({"n": 5}, "n=5"),
     ):
         with pytest.raises(AkornError, match=words):
-            from_settings({**good, **change})
+            config_of("sudoku", {**good, **change})
 
 
 def test_bad_puzzles_are_refused() -> None:
@@ -234,9 +231,9 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     tiny(CONFIGS["itrsa"]).save_pretrained(tmp_path)
     assert isinstance(SudokuNet.from_pretrained(tmp_path), ItrSASudoku)
-    settings = to_settings(CONFIGS["itrsa"])
+    settings = as_json(CONFIGS["itrsa"])
     assert settings.pop("final_norm") is True
-    assert from_settings(settings).final_norm is False  # a folder from before there was a last norm
+    assert config_of("sudoku", settings).final_norm is False  # a folder from before there was a last norm
     with pytest.raises(AkornError, match="holds a ItrSASudoku, expected a SudokuModel"):
         SudokuModel.from_pretrained(tmp_path)
 
@@ -256,7 +253,7 @@ def test_models_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert models.list_models(pretrained=True) == []
     with pytest.raises(AkornError, match="no pretrained model 'sudoku'"):
         akorn.create_model("sudoku", pretrained=True)
-    with pytest.raises(AkornError, match="no model 'chess'"):
+    with pytest.raises(AkornError, match="unknown model 'chess'"):
         akorn.create_model("chess")
     with pytest.raises(AkornError, match="no setting 'depth'"):
         akorn.create_model("sudoku", depth=3)

@@ -15,12 +15,12 @@ from akorn.engine import train
 from akorn.engine.config import check as check_train
 from akorn.errors import AkornError
 from akorn.sudoku.board import valid_solutions
+from akorn.sudoku.board_files import write_csv
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.config import check as check_model
 from akorn.sudoku.data import SudokuData
 from akorn.sudoku.generate import make
-from akorn.sudoku.model import SudokuNet
-from akorn.sudoku.read import write_csv
+from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.recipes import RECIPES, DataConfig, SudokuRecipe, ValidConfig, sudoku_akorn, sudoku_best
 from akorn.sudoku.task import SudokuTask, TrainingBoards, reveal
 
@@ -63,7 +63,7 @@ def test_the_papers_protocol() -> None:
     assert RECIPES["sudoku_itrsa"]().train.optimiser.learning_rate == 5e-4
     assert RECIPES["sudoku_transformer"]().model == ItrSAConfig(blocks=8, steps=1)
     differing = {name: RECIPES[name]().model for name in RECIPES if name.startswith("sudoku_akorn_")}
-    assert len(set(differing.values())) == 9  # every ablation is another model
+    assert len(set(differing.values())) == len(differing) >= 9  # every ablation is another model
     assert paper.model not in differing.values()
 
 

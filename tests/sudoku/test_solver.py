@@ -16,7 +16,7 @@ from akorn.sudoku.board import format_board, parse_board
 from akorn.sudoku.config import ItrSAConfig
 from akorn.sudoku.exact import solve_exact
 from akorn.sudoku.examples import EASY, HARD, MEDIUM
-from akorn.sudoku.noise import board_keys, start_noise
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import torch
 from akorn.models import WEIGHTS, create_model, list_models
 from akorn.sudoku import EXAMPLES, Solver
 from akorn.sudoku.board import format_board
+from akorn.sudoku.board_files import load_csv
 from akorn.sudoku.evaluate import evaluate
-from akorn.sudoku.read import load_csv
 
 BOARDS = Path(__file__).parents[3] / "shared" / "data" / "sudoku"
 

@@ -1,8 +1,8 @@
-"""The command line: one word a job. A command is a module here with `Options`, `run(options)` and, where
-tyro needs help with its words, `parse(words)`.
+"""The command line: one word for each job. It finds the rooms' commands and runs the one that was asked for.
 
-Only the module of the command that was asked for is imported, and none of them imports torch before it runs, so
-`--help` is quick. A mistake of the user's is one line on stderr and exit status 2.
+A command is a module with `Options`, `run(options)` and, where tyro needs help with its words, `parse(words)`. Only
+the module of the command that was asked for is imported, and none of them imports torch before it runs, so `--help`
+is quick. A mistake of the user's is one line on stderr and exit status 2.
 """
 
 from __future__ import annotations
@@ -18,24 +18,13 @@ from typing import TypeVar
 
 from akorn._version import __version__
 from akorn.errors import AkornError
+from akorn.registry import unknown
+from akorn.rooms import commands
 
 _T = TypeVar("_T")
 
-# command → (module, what it does)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "solve": ("akorn.sudoku.commands.solve", "solve Sudoku puzzles, and watch them being solved"),
-    "segment": ("akorn.objects.commands.segment", "find the objects in pictures"),
-    "classify": ("akorn.robustness.commands.classify", "say what is on pictures, and how sure that is"),
-    "simulate": ("akorn.simulate.command", "watch oscillators synchronise, with nothing learned"),
-    "train": ("akorn.cli.train", "train a model by a recipe"),
-    "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
-    "eval": ("akorn.cli.eval", "score a model"),
-    "recipes": ("akorn.cli.recipes", "list what can be trained"),
-    "models": ("akorn.cli.models", "list what can be loaded or built by name"),
-    "data": ("akorn.cli.data", "make data sets that need no download"),
-    "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
-    "bench": ("akorn.bench.command", "measure time and memory of Kuramoto layers on this machine"),
-}
+COMMANDS = commands()
+"""Name → (module, what it does): the rooms' and those of this folder."""
 
 # what was expected → how Python complains of a word that is not it
 _UNREADABLE = {
@@ -64,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"akorn {__version__}")
         return
     if words[0] not in COMMANDS:
-        _fail(f"unknown command {words[0]!r}: the known ones are {', '.join(COMMANDS)}")
+        _fail(unknown("command", words[0], COMMANDS))
     try:
         status = _run(words[0], words[1:])
     except AkornError as error:

@@ -8,13 +8,13 @@ from typing import Any
 
 from akorn.cli import parse as parse_options
 from akorn.errors import AkornError
-from akorn.rooms import ROOMS
+from akorn.registry import unknown
+from akorn.rooms import parts
 
 
 def parse(words: Sequence[str]) -> Any:
     """The options that the data set has; `akorn data make NAME --help` shows them."""
-    modules = [import_module(f"akorn.{room}.commands.make") for room in ROOMS]
-    makers = {name: module for module in modules for name in module.NAMES}
+    makers = {name: module for module in parts("commands.make").values() for name in module.NAMES}
     if any(word in ("-h", "--help") for word in words[:2]):
         print("usage: akorn data make NAME DIR [options]\n\nMake a data set; no download is needed.\n\ndata sets:")
         print("\n".join(f"  {name}" for name in makers))
@@ -25,7 +25,7 @@ def parse(words: Sequence[str]) -> Any:
     if len(words) < 2 or words[1].startswith("-"):
         raise AkornError(f"akorn data make NAME DIR: the name is missing; there are: {', '.join(makers)}")
     if words[1] not in makers:
-        raise AkornError(f"unknown data set {words[1]!r}: the known ones are {', '.join(makers)}")
+        raise AkornError(unknown("data set", words[1], makers))
     return parse_options(makers[words[1]].Options, words[1:], f"data make {words[1]}")
 
 

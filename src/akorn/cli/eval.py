@@ -7,25 +7,24 @@ from importlib import import_module
 from typing import Any
 
 from akorn.cli import parse as parse_options
-from akorn.models import check_there
-from akorn.rooms import room_of_model
+from akorn.errors import AkornError
+from akorn.models import check_there, room_of_model
+from akorn.rooms import ROOMS, parts
 
 
 def parse(words: Sequence[str]) -> Any:
     """The options that the model's task has; `akorn eval MODEL --help` shows them."""
     # The model may stand behind options; which words are their values, only the room's options can tell.
-    homes = ((word, _home(word)) for word in words if not word.startswith("-"))
+    homes = ((word, room_of_model(word)) for word in words if not word.startswith("-"))
     known = ((word, home) for word, home in homes if home is not None)
-    model, room = next(known, (None, "sudoku"))
+    model, room = next(known, (None, ROOMS[0]))
     if model is None and words and not words[0].startswith("-"):  # surely meant as a model, not as an option's value
         check_there(words[0])
     command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
-    return parse_options(import_module(f"akorn.{room}.commands.evaluate").Options, words, command)
-
-
-def _home(word: str) -> str | None:
-    """The room that a word is a model of; a frozen network is scored as those that find objects are."""
-    return "objects" if word.startswith("timm:") else room_of_model(word)
+    scored = parts("commands.evaluate")
+    if room not in scored:
+        raise AkornError(f"{model}: there are no scores for models of {room}, only for those of {', '.join(scored)}")
+    return parse_options(scored[room].Options, words, command)
 
 
 def run(options: Any) -> int:

@@ -11,7 +11,7 @@ import tyro
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
 from akorn.ledger import write_training
-from akorn.rooms import part, recipes, room_of_recipe
+from akorn.rooms import build, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 
 
@@ -43,7 +43,7 @@ def run(options: Options) -> int:
     settings = {
         key.removeprefix("model."): value for key, value in found.facts["settings"].items() if key.startswith("model.")
     }
-    model = part(room, "model").build(part(room, "config").from_settings(settings))
+    model = build(room, settings)
     load_weights(model, checkpoint.weights_of(found, which), found.path)
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"

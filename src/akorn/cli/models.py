@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akorn.cli.common import CommonOptions, print_json
-from akorn.models import list_models
-from akorn.rooms import WEIGHTS
+from akorn.models import WEIGHTS, list_models
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """A line a model."""
+    """Print one line per model."""
     shipped = list_models(pretrained=True)
     if options.json:
         print_json({name: {"pretrained": name in shipped} for name in list_models()})

@@ -14,7 +14,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """A line a recipe."""
+    """Print one line per recipe."""
     told = {name: (recipe.__doc__ or "").strip().splitlines()[0] for name, recipe in recipes().items()}
     if options.json:
         print_json(told)

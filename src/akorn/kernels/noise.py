@@ -1,4 +1,4 @@
-"""The random starts of `akorn.sudoku.noise` in one pass: hashed counters become normal numbers in registers.
+"""The random starts of `akorn.sudoku.hashed_starts` in one pass: hashed counters become normal numbers in registers.
 
 The plain form makes some thirty passes over arrays of 64-bit numbers. Needs Triton to import.
 """

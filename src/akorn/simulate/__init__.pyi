@@ -6,10 +6,10 @@ from .classic import theoretical_synchrony as theoretical_synchrony
 from .lattice import fish_silhouette as fish_silhouette
 from .networks import GraphCoupling as GraphCoupling
 from .networks import MeanFieldCoupling as MeanFieldCoupling
+from .presets import PRESETS as PRESETS
+from .presets import Classic as Classic
+from .presets import Lattice as Lattice
 from .result import EnergyChange as EnergyChange
 from .result import Simulation as Simulation
 from .result import Sweep as Sweep
 from .run import simulate as simulate
-from .settings import PRESETS as PRESETS
-from .settings import Classic as Classic
-from .settings import Lattice as Lattice

@@ -19,8 +19,8 @@ from akorn import oscillators as osc
 from akorn.nn.frequency import PairwiseFrequency
 from akorn.nn.kuramoto import KuramotoLayer
 from akorn.simulate.networks import GraphCoupling, MeanFieldCoupling, edges_of
+from akorn.simulate.presets import Classic
 from akorn.simulate.result import Floats, Progress, Sweep
-from akorn.simulate.settings import Classic
 from akorn.theory import lyapunov_conditions
 
 NOISE = 0.25  # an order parameter up to this may be chance, with a hundred oscillators or more

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from akorn.simulate.classic import theoretical_synchrony
-from akorn.simulate.pictures import LINES, colours
+from akorn.simulate.frames import LINES, colours
 from akorn.simulate.result import Simulation, Sweep
 
 

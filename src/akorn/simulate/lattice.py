@@ -14,8 +14,8 @@ from akorn import oscillators as osc
 from akorn.nn.coupling import ConvCoupling
 from akorn.nn.frequency import NaturalFrequency
 from akorn.nn.kuramoto import KuramotoLayer
+from akorn.simulate.presets import Lattice
 from akorn.simulate.result import Progress, Simulation
-from akorn.simulate.settings import Lattice
 from akorn.theory import layer_conditions
 
 CHECKED = 64  # a side of the torus on which the appendix's conditions are asked, where the real one is larger

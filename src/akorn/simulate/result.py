@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.simulate.settings import Classic, Lattice
+from akorn.simulate.presets import Classic, Lattice
 from akorn.theory import LyapunovReport
 
 Floats = NDArray[np.floating[Any]]

@@ -10,8 +10,8 @@ from akorn.errors import AkornError
 from akorn.runtime.devices import pick_device
 from akorn.simulate.classic import run_classic
 from akorn.simulate.lattice import run_lattice
+from akorn.simulate.presets import Common, Lattice, settings_of
 from akorn.simulate.result import Progress, Simulation, Sweep
-from akorn.simulate.settings import Common, Lattice, settings_of
 
 
 def simulate(preset: str = "fish", *, progress: Progress | None = None, **options: Any) -> Simulation | Sweep:

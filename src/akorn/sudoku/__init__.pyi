@@ -1,3 +1,5 @@
+from .baselines import EnergyTransformerSudoku as EnergyTransformerSudoku
+from .baselines import ItrSASudoku as ItrSASudoku
 from .board import Conflict as Conflict
 from .board import conflicts as conflicts
 from .board import format_board as format_board
@@ -8,10 +10,8 @@ from .config import ItrSAConfig as ItrSAConfig
 from .config import SudokuConfig as SudokuConfig
 from .data import SudokuData as SudokuData
 from .examples import EXAMPLES as EXAMPLES
-from .model import EnergyTransformerSudoku as EnergyTransformerSudoku
-from .model import ItrSASudoku as ItrSASudoku
 from .model import SudokuModel as SudokuModel
-from .model import build as build
+from .net import build as build
 from .recipes import RECIPES as RECIPES
 from .recipes import SudokuRecipe as SudokuRecipe
 from .solver import Answer as Answer

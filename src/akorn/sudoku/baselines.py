@@ -65,8 +65,6 @@ class _Baseline(SudokuNet):
 class ItrSASudoku(_Baseline):
     """ItrSA for Sudoku, and the Transformer (eight blocks, one step)."""
 
-    architecture = ItrSAConfig.architecture
-
     def __init__(self, config: ItrSAConfig | None = None) -> None:
         config = config if config is not None else ItrSAConfig()
         super().__init__(config)
@@ -113,7 +111,6 @@ class ItrSASudoku(_Baseline):
 class EnergyTransformerSudoku(_Baseline):
     """The Energy Transformer for Sudoku; its energy is its own."""
 
-    architecture = EnergyTransformerConfig.architecture
     has_energy = True
 
     def __init__(self, config: EnergyTransformerConfig | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The Sudoku models' settings, one dataclass an architecture. Torch-free, so that `--help` reads them quickly."""
+"""The Sudoku models' settings, one dataclass per architecture. Torch-free, so that `--help` reads them quickly."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from akorn.errors import AkornError
-from akorn.settings import as_json, check_fields, from_json
+from akorn.registry import Architectures
+from akorn.settings import check_fields
+
+ARCHITECTURES = Architectures()
 
 
+@ARCHITECTURES.add("akorn", model="akorn.sudoku.model:SudokuModel")
 @dataclass(frozen=True)
 class SudokuConfig:
     """AKOrN with attention; the defaults are the paper's model."""
 
-    architecture: ClassVar[str] = "akorn"
+    architecture: ClassVar[str]
 
     channels: int = 512
     n: int = 4
@@ -36,11 +40,12 @@ class SudokuConfig:
     """In training, recompute states in the backward pass: memory no longer grows with T."""
 
 
+@ARCHITECTURES.add("itrsa", model="akorn.sudoku.baselines:ItrSASudoku")
 @dataclass(frozen=True)
 class ItrSAConfig:
     """Iterative self-attention; with eight blocks and one step it is the Transformer."""
 
-    architecture: ClassVar[str] = "itrsa"
+    architecture: ClassVar[str]
 
     channels: int = 512
     heads: int = 8
@@ -53,11 +58,12 @@ class ItrSAConfig:
     """What models had whose folders do not tell."""
 
 
+@ARCHITECTURES.add("energy-transformer", model="akorn.sudoku.baselines:EnergyTransformerSudoku")
 @dataclass(frozen=True)
 class EnergyTransformerConfig:
     """The Energy Transformer."""
 
-    architecture: ClassVar[str] = "energy-transformer"
+    architecture: ClassVar[str]
 
     channels: int = 512
     heads: int = 8
@@ -67,22 +73,6 @@ class EnergyTransformerConfig:
 
 
 ModelConfig = SudokuConfig | ItrSAConfig | EnergyTransformerConfig
-
-_CLASSES: dict[str, type[ModelConfig]] = {
-    kind.architecture: kind for kind in (SudokuConfig, ItrSAConfig, EnergyTransformerConfig)
-}
-
-
-def to_settings(config: ModelConfig) -> dict[str, Any]:
-    """The config as JSON values, with its architecture."""
-    return as_json(config)
-
-
-def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
-    """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    config = from_json(settings, _CLASSES)
-    check(config)
-    return config
 
 
 def check(config: ModelConfig) -> None:

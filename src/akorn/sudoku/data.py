@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from akorn.errors import AkornError
+from akorn.sudoku.board_files import Boards, load_csv, load_satnet
 from akorn.sudoku.generate import Progress, make
-from akorn.sudoku.read import Boards, load_csv, load_satnet
 from akorn.sudoku.symmetry import Symmetries
 
 

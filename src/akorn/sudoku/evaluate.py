@@ -18,8 +18,8 @@ from torch import Tensor
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.progress import progress_bar
 from akorn.sudoku import voting
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
 
 VoteName = Literal["sum", "last", "majority", "average", "first"]
@@ -179,7 +179,7 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
     """
     values, labels = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(positive, dtype=bool).ravel()
     if values.shape != labels.shape:
-        raise ValueError(f"one label a score, got {values.size} scores and {labels.size} labels")
+        raise ValueError(f"there must be one label per score, got {values.size} scores and {labels.size} labels")
     count, rest = int(labels.sum()), int((~labels).sum())
     if not count or not rest:
         return float("nan")
@@ -202,7 +202,7 @@ def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
 def energy_over_steps(
     model: SudokuNet, puzzles: ArrayLike, steps: int, *, seed: int = 0, energy: EnergyName = "paper"
 ) -> Floats:
-    """[T, B]: the energy before each step, one start a board, all boards at once."""
+    """[T, B]: the energy before each step, one start per board, all boards at once."""
     puzzle = torch.from_numpy(_boards(puzzles)).to(model.embedding.weight.device)
     x0 = None
     if model.random_start:

@@ -1,9 +1,9 @@
-"""AKOrN for Sudoku, and `build`, which makes any of the Sudoku models of its config."""
+"""AKOrN for Sudoku."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,21 +11,13 @@ from torch import Tensor, nn
 
 from akorn import nn as akn
 from akorn import oscillators as osc
+from akorn._moved import with_old_names
 from akorn.nn import EnergyFunction
-from akorn.sudoku.baselines import EnergyTransformerSudoku, ItrSASudoku
-from akorn.sudoku.config import ItrSAConfig, ModelConfig, SudokuConfig
+from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.net import GRID, Result, SudokuNet
 
-__all__ = [
-    "EnergyTransformerSudoku",
-    "ItrSASudoku",
-    "ModelConfig",
-    "Result",
-    "SudokuConfig",
-    "SudokuModel",
-    "SudokuNet",
-    "build",
-]
+if not TYPE_CHECKING:
+    __getattr__ = with_old_names(__name__)
 
 
 class SudokuModel(SudokuNet):
@@ -35,7 +27,6 @@ class SudokuModel(SudokuNet):
     one gives the logits: g is a residual block of two (ReLU, linear), then ReLU and linear.
     """
 
-    architecture = SudokuConfig.architecture
     random_start = True
     has_energy = True
 
@@ -97,15 +88,6 @@ class SudokuModel(SudokuNet):
         self.compiled = True
         for block in self.blocks:
             cast(akn.KuramotoBlock, block).layer.compile_step(**options)
-
-
-def build(config: ModelConfig) -> SudokuNet:
-    """The model that a config describes, freshly initialised."""
-    if isinstance(config, SudokuConfig):
-        return SudokuModel(config)
-    if isinstance(config, ItrSAConfig):
-        return ItrSASudoku(config)
-    return EnergyTransformerSudoku(config)
 
 
 ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = {

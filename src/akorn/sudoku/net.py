@@ -7,7 +7,7 @@ chosen at call time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from akorn import oscillators as osc
 from akorn.hub import HubModel
 from akorn.nn import EnergyFunction
-from akorn.sudoku.config import ModelConfig, check, to_settings
+from akorn.sudoku.config import ARCHITECTURES, ModelConfig, check
 
 GRID = (9, 9)
 
@@ -36,6 +36,7 @@ class SudokuNet(HubModel):
     """What all Sudoku models have in common."""
 
     task: ClassVar[str] = "sudoku"
+    config: ModelConfig
     random_start: ClassVar[bool] = False
     """Whether the answer depends on a random start."""
     has_energy: ClassVar[bool] = False
@@ -48,10 +49,6 @@ class SudokuNet(HubModel):
         self.config = config
         self.embedding = nn.Embedding(10, config.channels)
         self.head = nn.Linear(config.channels, 9)
-
-    def settings(self) -> dict[str, Any]:
-        """The config as JSON values, for config.json."""
-        return to_settings(self.config)
 
     def forward(
         self,
@@ -95,3 +92,9 @@ class SudokuNet(HubModel):
                 f"puzzles hold digits from 0 to 9, these run from {int(puzzle.min())} to {int(puzzle.max())}"
             )
         return self.embedding(puzzle.long()), self.config.steps if steps is None else steps
+
+
+def build(config: ModelConfig) -> SudokuNet:
+    """The Sudoku model that a config describes, freshly initialised."""
+    model: SudokuNet = ARCHITECTURES.build(config)
+    return model

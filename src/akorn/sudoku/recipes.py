@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
+from akorn.registry import Recipes
 from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, ModelConfig, SudokuConfig
 
 
@@ -47,7 +47,7 @@ class ValidConfig:
 class SudokuRecipe:
     """A whole Sudoku run: model, data and training."""
 
-    name: str
+    name: str = ""  # that of its function, which `RECIPES` gives it
     model: ModelConfig = field(default_factory=SudokuConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     data: DataConfig = field(default_factory=DataConfig)
@@ -56,9 +56,12 @@ class SudokuRecipe:
     """Draw T anew for every batch from this range; None for the model's T."""
 
 
-def _paper(learning_rate: float = 1e-3) -> TrainConfig:
+RECIPES: Recipes[SudokuRecipe] = Recipes()
+
+
+def _paper(model: ModelConfig, learning_rate: float = 1e-3) -> SudokuRecipe:
     """The published protocol; TF32 and not bf16, which costs the energy vote."""
-    return TrainConfig(
+    train = TrainConfig(
         epochs=100,
         batch_size=100,
         optimiser=OptimiserConfig(name="adam", learning_rate=learning_rate, clip=1.0),
@@ -66,82 +69,96 @@ def _paper(learning_rate: float = 1e-3) -> TrainConfig:
         precision="tf32",
         graph=True,
     )
+    return SudokuRecipe(model=model, train=train)
 
 
+@RECIPES.add(weights="sudoku-paper")
 def sudoku_akorn() -> SudokuRecipe:
     """AKOrN with attention (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_akorn", SudokuConfig(), _paper())
+    return _paper(SudokuConfig())
 
 
+@RECIPES.add
 def sudoku_akorn_no_omega() -> SudokuRecipe:
     """AKOrN without natural frequencies (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_akorn_no_omega", SudokuConfig(omega=False), _paper())
+    return _paper(SudokuConfig(omega=False))
 
 
+@RECIPES.add
 def sudoku_akorn_symmetric() -> SudokuRecipe:
     """AKOrN with symmetrised attention (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_akorn_symmetric", SudokuConfig(symmetric=True), _paper())
+    return _paper(SudokuConfig(symmetric=True))
 
 
+@RECIPES.add
 def sudoku_akorn_ape() -> SudokuRecipe:
     """AKOrN with absolute positions (the paper's comparison of positions)."""
-    return SudokuRecipe("sudoku_akorn_ape", SudokuConfig(position="absolute"), _paper())
+    return _paper(SudokuConfig(position="absolute"))
 
 
+@RECIPES.add
 def sudoku_akorn_rope() -> SudokuRecipe:
     """AKOrN with rotary positions (the paper's comparison of positions)."""
-    return SudokuRecipe("sudoku_akorn_rope", SudokuConfig(position="rotary"), _paper())
+    return _paper(SudokuConfig(position="rotary"))
 
 
+@RECIPES.add
 def sudoku_akorn_no_proj() -> SudokuRecipe:
     """AKOrN without Proj (the paper's ablation)."""
-    return SudokuRecipe("sudoku_akorn_no_proj", SudokuConfig(rule="without-projection"), _paper())
+    return _paper(SudokuConfig(rule="without-projection"))
 
 
+@RECIPES.add
 def sudoku_akorn_residual() -> SudokuRecipe:
     """The plain residual update, without Proj and Π (Tab. `kvsl`)."""
-    return SudokuRecipe("sudoku_akorn_residual", SudokuConfig(rule="residual"), _paper())
+    return _paper(SudokuConfig(rule="residual"))
 
 
+@RECIPES.add
 def sudoku_akorn_n2() -> SudokuRecipe:
     """AKOrN with N = 2."""
-    return SudokuRecipe("sudoku_akorn_n2", SudokuConfig(n=2), _paper())
+    return _paper(SudokuConfig(n=2))
 
 
+@RECIPES.add
 def sudoku_akorn_n8() -> SudokuRecipe:
     """AKOrN with N = 8."""
-    return SudokuRecipe("sudoku_akorn_n8", SudokuConfig(n=8), _paper())
+    return _paper(SudokuConfig(n=8))
 
 
+@RECIPES.add
 def sudoku_akorn_n16() -> SudokuRecipe:
     """AKOrN with N = 16."""
-    return SudokuRecipe("sudoku_akorn_n16", SudokuConfig(n=16), _paper())
+    return _paper(SudokuConfig(n=16))
 
 
+@RECIPES.add
 def sudoku_itrsa() -> SudokuRecipe:
     """Iterative self-attention (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_itrsa", ItrSAConfig(), _paper(5e-4))
+    return _paper(ItrSAConfig(), 5e-4)
 
 
+@RECIPES.add
 def sudoku_transformer() -> SudokuRecipe:
     """A Transformer of eight blocks (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_transformer", ItrSAConfig(blocks=8, steps=1), _paper(5e-4))
+    return _paper(ItrSAConfig(blocks=8, steps=1), 5e-4)
 
 
+@RECIPES.add
 def sudoku_energy_transformer() -> SudokuRecipe:
     """The Energy Transformer (Tab. `sudoku`)."""
-    return SudokuRecipe("sudoku_energy_transformer", EnergyTransformerConfig(), _paper())
+    return _paper(EnergyTransformerConfig())
 
 
+@RECIPES.add(weights="sudoku")
 def sudoku_best() -> SudokuRecipe:
     """The solver that ships: the paper's model, symmetries, T from a range, hard boards revealed to 17–38 givens.
 
     Meant for a `--data.path` with 17-clue boards; the boards we generate have 26 givens at least.
     """
     return SudokuRecipe(
-        "sudoku_best",
-        SudokuConfig(),
-        TrainConfig(
+        model=SudokuConfig(),
+        train=TrainConfig(
             steps=40_000,
             batch_size=128,
             optimiser=OptimiserConfig(name="adam", learning_rate=1e-3, clip=1.0),
@@ -150,30 +167,6 @@ def sudoku_best() -> SudokuRecipe:
             precision="tf32",
             graph=True,
         ),
-        DataConfig(givens=(26, 30), symmetries=True, reveal=(17, 38)),
+        data=DataConfig(givens=(26, 30), symmetries=True, reveal=(17, 38)),
         steps=(12, 24),
     )
-
-
-RECIPES: dict[str, Callable[[], SudokuRecipe]] = {
-    recipe.__name__: recipe
-    for recipe in (
-        sudoku_akorn,
-        sudoku_akorn_no_omega,
-        sudoku_akorn_symmetric,
-        sudoku_akorn_ape,
-        sudoku_akorn_rope,
-        sudoku_akorn_no_proj,
-        sudoku_akorn_residual,
-        sudoku_akorn_n2,
-        sudoku_akorn_n8,
-        sudoku_akorn_n16,
-        sudoku_itrsa,
-        sudoku_transformer,
-        sudoku_energy_transformer,
-        sudoku_best,
-    )
-}
-
-SHIPPED = {"sudoku": "sudoku_best", "sudoku-paper": "sudoku_akorn"}
-"""Weights in the package → the recipe that made them."""

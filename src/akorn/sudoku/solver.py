@@ -15,8 +15,8 @@ from akorn.errors import AkornError
 from akorn.runtime.devices import pick_device
 from akorn.sudoku import voting
 from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_board, is_valid_solution, parse_board
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 from akorn.sudoku.voting import Precision, VoteConfig
 
 Puzzle = str | NDArray[np.uint8]

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
-from akorn.sudoku.config import check, to_settings
+from akorn.settings import as_json
+from akorn.sudoku.config import check
 from akorn.sudoku.data import SudokuData, load
 from akorn.sudoku.evaluate import evaluate
-from akorn.sudoku.model import SudokuNet, build
+from akorn.sudoku.net import SudokuNet, build
 from akorn.sudoku.recipes import SudokuRecipe
 from akorn.sudoku.symmetry import Symmetries
 from akorn.sudoku.voting import Precision
@@ -74,7 +75,7 @@ class SudokuTask(Task):
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         steps = self.recipe.steps
-        return {"model": to_settings(self.recipe.model), "data": data, "steps": list(steps) if steps else None}
+        return {"model": as_json(self.recipe.model), "data": data, "steps": list(steps) if steps else None}
 
     def fingerprint(self) -> str:
         """SHA-256 of the boards."""

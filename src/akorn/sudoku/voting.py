@@ -21,8 +21,8 @@ from akorn import oscillators as osc
 from akorn.runtime import precision, processes
 from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
-from akorn.sudoku.noise import board_keys, start_noise
 
 EnergyName = Literal["paper", "published"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]

@@ -14,9 +14,9 @@ from akorn.errors import AkornError
 from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
+    from akorn.sudoku.board_files import Boards
     from akorn.sudoku.evaluate import Evaluation
     from akorn.sudoku.net import SudokuNet
-    from akorn.sudoku.read import Boards
 
 
 @dataclass(frozen=True)

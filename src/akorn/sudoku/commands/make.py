@@ -36,8 +36,8 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Generate, and write both files."""
     check_seed(options.seed)
+    from akorn.sudoku.board_files import write_csv
     from akorn.sudoku.generate import check_givens, make, parse_givens
-    from akorn.sudoku.read import write_csv
 
     if options.folder is None:
         raise AkornError("akorn data make sudoku DIR: the folder is missing")

@@ -17,7 +17,7 @@ from akorn.runtime.files import check_writable
 from akorn.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
-    from akorn.sudoku.read import BoardLine
+    from akorn.sudoku.board_files import BoardLine
     from akorn.sudoku.solver import Answer, Solver
 
 BATCH = 1000  # boards that are read, solved and answered at a time
@@ -82,8 +82,8 @@ def run(options: Options) -> int:
 
 def _lines(options: Options) -> Iterator[BoardLine]:
     """The boards that are meant."""
+    from akorn.sudoku.board_files import parse_line, read_boards
     from akorn.sudoku.examples import EXAMPLES
-    from akorn.sudoku.read import parse_line, read_boards
 
     text = options.puzzle
     if text is None:
@@ -178,7 +178,7 @@ def _correct(line: BoardLine, answer: Answer) -> bool:
 
 def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
     from akorn.sudoku.board import parse_board
-    from akorn.sudoku.show import print_board
+    from akorn.sudoku.terminal import print_board
 
     assert line.puzzle is not None
     title = None if alone else f"line {line.number}"
@@ -199,7 +199,7 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) ->
     from rich.console import Console
     from rich.live import Live
 
-    from akorn.sudoku.show import BoardView
+    from akorn.sudoku.terminal import BoardView
 
     assert line.puzzle is not None
     console = Console()
@@ -214,7 +214,7 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
     """The start that won, as a GIF."""
     import numpy as np
 
-    from akorn.sudoku.show import animate
+    from akorn.sudoku.terminal import animate
 
     assert options.gif is not None
     assert line.puzzle is not None

@@ -1,4 +1,4 @@
-"""Boards from and to files: a puzzle a line or `puzzle,solution` (the RRN format), and the SATNet tensors.
+"""Boards from and to files: lines of `puzzle` or `puzzle,solution` (the RRN format), and the SATNet tensors.
 
 `read_boards` is for people's files: a line that cannot be read becomes an item with its error, the others go on.
 `load_csv` and `load_satnet` are for data sets: arrays of all boards, or an error that says where the first mistake

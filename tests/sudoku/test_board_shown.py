@@ -11,10 +11,10 @@ from rich.console import Console
 
 from akorn.errors import AkornError
 from akorn.sudoku.board import format_board, parse_board
-from akorn.sudoku.draw import animate, board_figure
+from akorn.sudoku.board_pictures import animate, board_figure
 from akorn.sudoku.exact import solve_exact
 from akorn.sudoku.examples import MEDIUM
-from akorn.sudoku.show import BoardView, describe, print_board
+from akorn.sudoku.terminal import BoardView, describe, print_board
 
 PUZZLE = parse_board(MEDIUM)
 SOLVED = solve_exact(PUZZLE)
@@ -155,7 +155,7 @@ def test_pictures_set_givens_confidence_and_clashes_apart(tmp_path: Path) -> Non
         ({"confidence": np.ones((3, 81))}, r"\[3, 81\]"),
         ({"confidence": np.full((4, 81), 1.5)}, "0..1"),
         ({"confidence": np.full((4, 81), np.nan)}, "0..1"),
-        ({"energy": np.zeros(3)}, r"\[4\], one a frame, got \[3\]"),
+        ({"energy": np.zeros(3)}, r"\[4\], one per frame, got \[3\]"),
         ({"energy": np.array([0, 1, np.nan, 2])}, "finite"),
         ({"milliseconds": 5}, "at least 20 ms"),
     ],

@@ -13,7 +13,7 @@ from akorn import theory
 from akorn.errors import AkornError
 from akorn.nn import ConvCoupling, KuramotoLayer
 from akorn.simulate import lattice
-from akorn.simulate.pictures import colours
+from akorn.simulate.frames import colours
 
 SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
 

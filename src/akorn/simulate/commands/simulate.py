@@ -40,7 +40,7 @@ class Options(CommonOptions):
     dtype: Word = None
     """float32 or float64."""
     size: Whole = None
-    """fish, waves: oscillators a side."""
+    """fish, waves: oscillators along each side."""
     n: Whole = None
     """fish, waves: rotating dimensions N, 2 or more."""
     kernel_size: Whole = None
@@ -74,11 +74,11 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Run the simulation, write its files and say what happened to the energy."""
     changes = _changes(options)
-    from akorn.simulate.settings import settings_of
+    from akorn.simulate.presets import settings_of
 
     settings = settings_of(options.preset, **changes)  # every mistake is found before the work begins
-    from akorn.simulate.files import check_output, write_animation, write_figure
     from akorn.simulate.run import simulate
+    from akorn.simulate.saving import check_output, write_animation, write_figure
 
     out = options.out if options.out is not None else Path(f"{options.preset}.gif")
     figure = check_output(out)

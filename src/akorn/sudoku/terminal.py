@@ -1,7 +1,7 @@
 """A board in the terminal: box lines, givens apart from what was filled in, clashes in red, a line about it below.
 
 Where there is no colour (a file, a pipe, NO_COLOR) marks take its place: givens stand in brackets, and a digit that
-clashes is followed by an exclamation mark. Pictures and animations are in `draw.py`.
+clashes is followed by an exclamation mark. Pictures and animations are in `board_pictures.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from akorn.sudoku.board import as_board, changed_givens, conflict_squares, conflicts
-from akorn.sudoku.draw import animate, board_figure
+from akorn.sudoku.board_pictures import animate, board_figure
 
 __all__ = ["BoardView", "animate", "board_figure", "describe", "print_board"]
 

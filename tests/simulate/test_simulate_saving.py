@@ -16,10 +16,10 @@ from PIL import Image
 import akorn.simulate as sim
 from akorn import theory
 from akorn.errors import AkornError
-from akorn.simulate.command import Options, run
+from akorn.simulate.commands.simulate import Options, run
 from akorn.simulate.figure import figure_of
-from akorn.simulate.files import write_animation
-from akorn.simulate.pictures import colours
+from akorn.simulate.frames import colours
+from akorn.simulate.saving import write_animation
 
 SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
 
@@ -154,7 +154,7 @@ def test_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_help_names_every_preset_and_needs_no_torch() -> None:
     code = (
-        "import sys, akorn.simulate.command as s\n"
+        "import sys, akorn.simulate.commands.simulate as s\n"
         "assert not {'torch', 'matplotlib', 'PIL'} & set(sys.modules)\n"
         "print(s.__doc__)"
     )

@@ -63,7 +63,7 @@ class _Film:
             raise ValueError(f"confidence must lie in 0..1, got {sure.min()} to {sure.max()}")
         curve = None if energy is None else np.asarray(energy, dtype=np.float64)
         if curve is not None and curve.shape != digits.shape[:1]:
-            raise ValueError(f"energy must be [{len(digits)}], one a frame, got {list(curve.shape)}")
+            raise ValueError(f"energy must be [{len(digits)}], one per frame, got {list(curve.shape)}")
         if curve is not None and not np.isfinite(curve).all():
             raise ValueError("energy must be finite at every step")
         return _Film(digits, as_board(puzzle), sure, curve)

@@ -11,7 +11,7 @@ from akorn.errors import AkornError
 from akorn.runtime.animation import write_gif, write_mp4
 from akorn.runtime.files import check_writable, replacing
 from akorn.simulate.figure import figure_of
-from akorn.simulate.pictures import Pixels, draw
+from akorn.simulate.frames import Pixels, draw
 from akorn.simulate.result import Simulation, Sweep
 
 ENDINGS = (".gif", ".mp4")

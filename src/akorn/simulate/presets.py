@@ -91,7 +91,7 @@ class Lattice(Common):
     kernel: str = "gaussian"
     """gaussian: J = kernel ⊗ I, symmetric. random: a full N×N block of random numbers at each offset."""
     size: int = 64
-    """Oscillators a side."""
+    """Oscillators along each side."""
     n: int = 4
     """Rotating dimensions N."""
     kernel_size: int = 9

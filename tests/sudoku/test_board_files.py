@@ -12,9 +12,9 @@ import torch
 
 from akorn.errors import AkornError
 from akorn.sudoku.board import format_board, valid_solutions
+from akorn.sudoku.board_files import load_csv, load_satnet, read_boards, write_csv
 from akorn.sudoku.exact import count_solutions
 from akorn.sudoku.generate import make
-from akorn.sudoku.read import load_csv, load_satnet, read_boards, write_csv
 
 PUZZLES, SOLUTIONS = make(4, (31, 42), seed=1)
 LINES = [f"{format_board(p)},{format_board(s)}" for p, s in zip(PUZZLES, SOLUTIONS, strict=True)]

@@ -1,0 +1,11 @@
+"""The commands that belong to no room: they find what they work on in all of them."""
+
+COMMANDS = {
+    "train": ("akorn.cli.train", "train a model by a recipe"),
+    "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
+    "eval": ("akorn.cli.eval", "score a model"),
+    "recipes": ("akorn.cli.recipes", "list what can be trained"),
+    "models": ("akorn.cli.models", "list what can be loaded or built by name"),
+    "data": ("akorn.cli.data", "make data sets that need no download"),
+    "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
+}
