@@ -19,14 +19,13 @@ from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
-from akorn.objects.config import check, to_settings
+from akorn.objects.config import ObjectsRecipe, check, to_settings
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
 from akorn.objects.data.files import FileSet, looked_at
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
-from akorn.objects.recipes import ObjectsRecipe
 
 
 class TrainingPictures:
