@@ -31,6 +31,12 @@ MOVED = {
     "akorn.cli.segment": "akorn.objects.commands.segment",
     "akorn.cli.simulate": "akorn.simulate.command",
     "akorn.cli.solve": "akorn.sudoku.commands.solve",
+    "akorn.augment.noise": "akorn.augment.gaussian",
+    "akorn.augment.pictures": "akorn.augment.image_batch",
+    "akorn.objects.pictures": "akorn.objects.colouring",
+    "akorn.objects.reading": "akorn.objects.model_input",
+    "akorn.objects.data.files": "akorn.objects.data.picture_files",
+    "akorn.objects.data.pictures": "akorn.objects.data.picture_sets",
 }
 """Old name of a module → its new one."""
 

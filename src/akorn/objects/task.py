@@ -21,8 +21,8 @@ from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import ObjectsRecipe, check, to_settings
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
-from akorn.objects.data.files import FileSet, looked_at
 from akorn.objects.data.fitting import fitted
+from akorn.objects.data.picture_files import FileSet, looked_at
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build

@@ -13,7 +13,7 @@ from akorn.errors import AkornError
 from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
-    from akorn.objects.data.pictures import Pictures, PictureSet
+    from akorn.objects.data.picture_sets import Pictures, PictureSet
     from akorn.objects.evaluate import Evaluation
     from akorn.objects.segmenter import Extractor
 
@@ -175,8 +175,8 @@ def _source(options: Options) -> str:
 
 def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
-    from akorn.objects.data.files import looked_at
     from akorn.objects.data.layouts import load, load_generated
+    from akorn.objects.data.picture_files import looked_at
     from akorn.objects.evaluate import progress_bar
     from akorn.runtime.processes import is_main
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet, open_mask
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import Mask
+from akorn.objects.data.picture_files import FileSet, open_mask
+from akorn.objects.data.picture_sets import Mask
 from akorn.objects.data.sets import Split
 
 NAMES: Mapping[str, str] = {"full": "clevrtex", "outd": "clevrtex-ood", "camo": "clevrtex-camo"}

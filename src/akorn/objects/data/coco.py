@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import IGNORE, Mask
+from akorn.objects.data.picture_files import FileSet
+from akorn.objects.data.picture_sets import IGNORE, Mask
 from akorn.objects.data.regions import region
 from akorn.objects.data.sets import Split
 from akorn.runtime.pictures import MOST_PIXELS

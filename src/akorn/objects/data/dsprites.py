@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import Image, Mask
+from akorn.objects.data.picture_sets import Image, Mask
 from akorn.objects.data.tetrominoes import paint
 
 SIZE, REACH = 64, 15

@@ -13,7 +13,7 @@ import numpy as np
 
 from akorn.errors import AkornError
 from akorn.objects.data import dsprites, shapes, tetrominoes
-from akorn.objects.data.pictures import Image, Mask, Pictures
+from akorn.objects.data.picture_sets import Image, Mask, Pictures
 from akorn.objects.data.sets import GENERATED, SETS, SPLITS, Split, check_split
 from akorn.runtime.devices import machine_memory
 

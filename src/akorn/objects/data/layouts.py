@@ -18,12 +18,12 @@ import logging
 from pathlib import Path
 
 from akorn.errors import AkornError
-from akorn.objects.data import clevrtex, coco, files, voc
+from akorn.objects.data import clevrtex, coco, picture_files, voc
 from akorn.objects.data.fitting import Fit, fitted
 from akorn.objects.data.generated import Progress, check_memory, default_count, generate
 from akorn.objects.data.multiobject import is_shard, read_multiobject
 from akorn.objects.data.npz import read_npz
-from akorn.objects.data.pictures import Pictures
+from akorn.objects.data.picture_sets import Pictures
 from akorn.objects.data.sets import ALIASES, GENERATED, Split, check_limit, check_split
 
 _KNOWN = "npz or TFRecord files, VOC, COCO, CLEVRTex, ImageNet, or any pictures"
@@ -39,7 +39,7 @@ def load(
     seed: int = 0,
     labels: bool = True,
     progress: Progress | None = None,
-) -> Pictures | files.FileSet:
+) -> Pictures | picture_files.FileSet:
     """Pictures and masks of a generated set, a file or a folder.
 
     split: "train", "valid" or "test"; a single npz file, and a folder of pictures without such parts, is what it is.
@@ -64,7 +64,7 @@ def load(
     if found is not None:
         return found if size is None else fitted(found, size, fit)
     if path.is_file():
-        return files.FileSet(path.parent, [path], "imagenet", size, fit)
+        return picture_files.FileSet(path.parent, [path], "imagenet", size, fit)
     return _pictures_in(path, part, size, limit, fit)
 
 
@@ -93,7 +93,7 @@ def _from_file(path: Path, split: Split, limit: int | None, labels: bool) -> Pic
         return read_npz(path, limit, labels)
     if is_shard(path):
         return read_multiobject([path], split, limit, labels)
-    if path.suffix.lower() in files.ENDINGS:
+    if path.suffix.lower() in picture_files.ENDINGS:
         return None
     raise AkornError(f"{path} is of no known kind: expected {_KNOWN}")
 
@@ -109,7 +109,7 @@ def _arrays_in(folder: Path, split: Split, limit: int | None, labels: bool) -> P
             if named:
                 raise AkornError(f"{folder} has several files for {split}: {', '.join(path.name for path in named)}")
         said = ", ".join(path.name for path in archives)
-        pictures = bool(files.find_pictures(folder, 1))
+        pictures = bool(picture_files.find_pictures(folder, 1))
         every = [part for parts in ALIASES.values() for part in parts]
         if pictures and not any(_is_named(path, part) for path in archives for part in every):
             logging.getLogger(__name__).warning("%s: its pictures are read, not %s", folder, said)
@@ -132,7 +132,7 @@ def _is_named(path: Path, part: str) -> bool:
     return path.stem == part or path.stem.endswith((f"_{part}", f"-{part}"))
 
 
-def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None, fit: Fit) -> files.FileSet:
+def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None, fit: Fit) -> picture_files.FileSet:
     if voc.find_voc(folder) is not None:
         return voc.read_voc(folder, split, size, limit, fit)
     if coco.is_coco(folder):
@@ -148,13 +148,13 @@ def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None
     if mine:
         root = root / mine[0]
     elif parts:  # what lies beside the pictures of other parts is for training
-        paths = files.find_pictures(root, limit, parts) if split == "train" else []
+        paths = picture_files.find_pictures(root, limit, parts) if split == "train" else []
         said = ", ".join(sorted(parts))
         if not paths:
             raise AkornError(f"{folder} has no split {split!r}: found {said}; name the folder that is meant")
         logging.getLogger(__name__).warning("%s: its pictures are read without those in %s", folder, said)
-        return files.FileSet(root, paths, "imagenet", size, fit)
-    paths = files.find_pictures(root, limit)
+        return picture_files.FileSet(root, paths, "imagenet", size, fit)
+    paths = picture_files.find_pictures(root, limit)
     if not paths:
         raise AkornError(f"{root} holds nothing that can be read: expected {_KNOWN}")
-    return files.FileSet(root, paths, "imagenet", size, fit)
+    return picture_files.FileSet(root, paths, "imagenet", size, fit)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Image, Mask, Pictures
+from akorn.objects.data.picture_sets import Image, Mask, Pictures
 from akorn.objects.data.sets import SETS, Split
 from akorn.objects.data.tfrecord import Example, records
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Image, Mask, Pictures, as_labels, count_clusters
+from akorn.objects.data.picture_sets import Image, Mask, Pictures, as_labels, count_clusters
 from akorn.objects.data.sets import SETS
 from akorn.runtime.files import replacing
 

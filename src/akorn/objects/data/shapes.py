@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import IGNORE, Image, Mask
+from akorn.objects.data.picture_sets import IGNORE, Image, Mask
 
 SIZE, STAMP = 40, 18
 FEWEST, MOST = 2, 4

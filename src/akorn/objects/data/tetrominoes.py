@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import Image, Mask
+from akorn.objects.data.picture_sets import Image, Mask
 
 CANVAS, SIZE, CUT = 35, 32, 1
 SQUARE = 5  # the side of the squares that a piece is built of

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet, open_mask
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import IGNORE, Mask
+from akorn.objects.data.picture_files import FileSet, open_mask
+from akorn.objects.data.picture_sets import IGNORE, Mask
 from akorn.objects.data.sets import Split
 
 _SEAM = 255
