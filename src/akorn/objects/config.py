@@ -126,7 +126,7 @@ class DataConfig:
     """Which pictures to train on, and how a view of one is made."""
 
     name: str = "shapes"
-    """The data set: shapes, tetrominoes and dsprites are generated where there is no path."""
+    """The data set; those that `akorn data make --help` lists are generated where there is no path."""
     path: Path | None = None
     """A folder of pictures, a data set's folder or file; None for pictures that we generate."""
     count: int | None = None

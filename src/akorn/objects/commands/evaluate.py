@@ -28,8 +28,8 @@ class Options(CommonOptions):
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "shapes"
     """Shipped weights by name (akorn models), a model's folder, or a frozen network: timm:dino, timm:mae, timm:NAME."""
     data: str | None = None
-    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or shapes, tetrominoes or dsprites,
-    which are generated; by default the test pictures of the set that the model was trained on."""
+    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or the name of a set that is generated
+    (akorn data make --help lists them); by default the test pictures of the set that the model was trained on."""
     split: Literal["train", "valid", "test"] = "test"
     """Which part, where the data has parts."""
     size: int | None = None
@@ -166,7 +166,7 @@ def _source(options: Options) -> str:
     from akorn.objects.segmenter import data_set_of
 
     name = data_set_of(options.model)
-    if name not in GENERATED:
+    if name is None or name not in GENERATED:
         raise AkornError(
             f"--data is missing: a file or folder with pictures and masks, or one of {', '.join(GENERATED)}"
         )
