@@ -121,9 +121,7 @@ def test_a_new_layout_is_asked_before_plain_pictures(tmp_path: Path) -> None:
     found = load(tmp_path, limit=2)
     assert (found.name, len(found), found.clusters) == ("letters", 2, 3)
     (tmp_path / "letters.bin").rename(tmp_path / "other.bin")
-    with pytest.raises(
-        AkornError, match="holds nothing that can be read: expected npz files, TFRecord files, VOC"
-    ):
+    with pytest.raises(AkornError, match="holds nothing that can be read: expected npz files, TFRecord files, VOC"):
         load(tmp_path)
 
 
@@ -137,3 +135,14 @@ def test_the_registries_are_whole_however_they_are_reached() -> None:
     assert orders == {
         "shapes tetrominoes dsprites clevr voc coco clevrtex clevrtex-ood clevrtex-camo imagenet",
     }
+
+
+def test_the_rooms_commands_are_declared_without_torch() -> None:
+    code = (
+        "import sys; from akorn.objects.commands import COMMANDS; from importlib import import_module;"
+        "[import_module(module).Options for module, _ in COMMANDS.values()];"
+        "import akorn.objects.commands.make, akorn.objects.commands.evaluate;"
+        "print(*COMMANDS, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["segment", "False"]

@@ -196,10 +196,9 @@ def start_from(model: ObjectsNet, name_or_folder: str) -> None:
     γ stays the model's own, since it is a setting and not learned.
     """
     source = ObjectsNet.from_pretrained(name_or_folder)
-    if source.architecture != model.architecture:
-        raise AkornError(
-            f"{name_or_folder}: holds a model of the kind {source.architecture!r}, not {model.architecture!r}"
-        )
+    there, here = source.config.architecture, model.config.architecture
+    if there != here:
+        raise AkornError(f"{name_or_folder}: holds a model of the kind {there!r}, not {here!r}")
     if source.config.patch == model.config.patch and source.grid != model.grid:
         source = source.resized(model.config.image_size, model.config.image_size)
     own = model.state_dict()

@@ -1,1 +1,6 @@
-"""The commands of this room: segment, eval, data make."""
+"""The commands of this room: segment, and its parts of eval (`evaluate`) and data make (`make`)."""
+
+COMMANDS = {"segment": ("akorn.objects.commands.segment", "find the objects in pictures")}
+
+EVALUATES = ("timm:",)
+"""How models begin that `akorn eval` scores here beside this room's own: frozen networks."""
