@@ -66,11 +66,11 @@ def _clevr(model: ModelConfig) -> ObjectsRecipe:
     return ObjectsRecipe(model=model, train=_train(300), data=DataConfig("clevr"))
 
 
-def _shapes(model: ModelConfig, weights: Weights = "average") -> ObjectsRecipe:
-    """Tab. `synth_settings`: 40 grey pixels in patches of 2, 256 channels, 100 epochs; T = 4, which a ViT has not."""
-    model = replace(model, image_size=40, image_channels=1, patch=2)
-    if not isinstance(model, ViTConfig):
-        model = replace(model, channels=256, steps=4)
+def _shapes(
+    model: AkornConfig | AkornConvConfig | ItrSAConfig | ItrConvConfig, weights: Weights = "average"
+) -> ObjectsRecipe:
+    """Tab. `synth_settings`: 40 grey pixels in patches of 2, 256 channels, T = 4, 100 epochs."""
+    model = replace(model, image_size=40, image_channels=1, patch=2, channels=256, steps=4)
     return ObjectsRecipe(model=model, train=_train(100, weights=weights), data=DataConfig("shapes"))
 
 
@@ -224,12 +224,6 @@ def shapes_itrconv() -> ObjectsRecipe:
     return _shapes(ItrConvConfig(kernel=7, blocks=3))
 
 
-@RECIPES.add
-def shapes_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on Shapes, about as many parameters as AKOrN with three; a row that the paper has not."""
-    return _shapes(ViTConfig(channels=176))
-
-
 # CLEVRTex (Tab. `clvtex`, `clevrtex_settings`); all need --data. C is normalised here.
 _CLEVRTEX = AkornConfig(channels=256, norm_c=True)
 
@@ -304,12 +298,6 @@ def clevrtex_itrsa_gta() -> ObjectsRecipe:
 def clevrtex_vit() -> ObjectsRecipe:
     """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Tab. `clvtex`)."""
     return _clevrtex(ViTConfig(channels=152))
-
-
-@RECIPES.add
-def clevrtex_vit_wide() -> ObjectsRecipe:
-    """A ViT of eight blocks on CLEVRTex with the table's 256 channels, and so more parameters (Tab. `clvtex`)."""
-    return _clevrtex(ViTConfig(channels=256))
 
 
 @RECIPES.add
