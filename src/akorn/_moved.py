@@ -28,15 +28,15 @@ MOVED = {
     "akorn.cli.make_objects": "akorn.objects.commands.make",
     "akorn.cli.make_robustness": "akorn.robustness.commands.make",
     "akorn.cli.make_sudoku": "akorn.sudoku.commands.make",
-    "akorn.cli.segment": "akorn.objects.commands.segment",
-    "akorn.cli.simulate": "akorn.simulate.command",
-    "akorn.cli.solve": "akorn.sudoku.commands.solve",
     "akorn.augment.noise": "akorn.augment.gaussian",
     "akorn.augment.pictures": "akorn.augment.image_batch",
     "akorn.objects.pictures": "akorn.objects.colouring",
     "akorn.objects.reading": "akorn.objects.model_input",
     "akorn.objects.data.files": "akorn.objects.data.picture_files",
     "akorn.objects.data.pictures": "akorn.objects.data.picture_sets",
+    "akorn.cli.segment": "akorn.objects.commands.segment",
+    "akorn.cli.simulate": "akorn.simulate.command",
+    "akorn.cli.solve": "akorn.sudoku.commands.solve",
 }
 """Old name of a module → its new one."""
 
