@@ -90,7 +90,7 @@ def main() -> None:
                 "threads": lambda arrays=arrays, pool=pool: list(pool.map(partial(linkage, method="average"), arrays)),
                 "akorn": lambda there=there: average_linkage(there, threads=words.threads),
             }
-            average_linkage(there, threads=words.threads)  # warm: helper processes start once
+            average_linkage(there, threads=words.threads)  # warm
             times: dict[str, list[float]] = {name: [] for name in works}
             for _ in range(words.repeats):
                 for name, work in works.items():

@@ -127,6 +127,6 @@ def test_mistakes(akorn_here: Akorn, tmp_path: Path, words: list[str], parts: li
 
 
 def test_a_model_without_weights_and_a_model_behind_options(akorn: Akorn) -> None:
-    assert_refused(akorn("eval", "shapes-vit"), "akorn train shapes_vit")
+    assert_refused(akorn("eval", "clevrtex-vit"), "akorn train clevrtex_vit")
     assert_refused(akorn("eval", "--limit", "0", "sudoku"), "--limit")
     assert_refused(akorn("eval", "--json", "cifar10-conv"), "--data")

@@ -18,12 +18,12 @@ from seen import Seen
 from akorn.cli import parse
 from akorn.errors import AkornError
 from akorn.objects import metrics, plots
+from akorn.objects.colouring import colour_features, colour_labels, like_truth, overlay, palette, write_page
 from akorn.objects.commands import evaluate as eval_objects
 from akorn.objects.config import AkornConfig
-from akorn.objects.data.pictures import Pictures
+from akorn.objects.data.picture_sets import Pictures
 from akorn.objects.evaluate import evaluate, evaluate_counts
 from akorn.objects.model import build
-from akorn.objects.pictures import colour_features, colour_labels, like_truth, overlay, palette, write_page
 from akorn.objects.segmenter import Segmenter, SegmentSettings, as_channels, data_set_of
 
 

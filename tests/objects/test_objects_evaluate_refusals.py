@@ -61,7 +61,7 @@ def test_what_readers_overlook_is_said_in_a_line(
     def fail(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr("akorn.objects.data.files.FileSet.masks", fail)
+    monkeypatch.setattr("akorn.objects.data.picture_files.FileSet.masks", fail)
     with pytest.raises(AkornError, match=rf"^pictures cannot be read \({type(failure).__name__}: ") as found:
         run("tiny", "--data", "pictures", "--size", 16, "--device", "cpu")
     assert "\n" not in str(found.value)

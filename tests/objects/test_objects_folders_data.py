@@ -11,7 +11,7 @@ from PIL import Image
 
 from akorn.errors import AkornError
 from akorn.objects.data import Pictures, PictureSet, load, open_picture
-from akorn.objects.data.files import FileSet, open_mask
+from akorn.objects.data.picture_files import FileSet, open_mask
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 RNG = np.random.default_rng(2)

@@ -259,7 +259,6 @@ PAIRS = [
     ("shapes_akorn_conv", "shapes_itrconv", 0.01),
     ("shapes_akorn_l1", "shapes_itrsa_l1", 0.01),
     ("shapes_akorn_l3", "shapes_itrsa_l3", 0.09),  # GTA has matrices in every block, ItrSA one embedding in all
-    ("shapes_akorn_l3", "shapes_vit", 0.05),
     ("clevrtex_akorn_l2", "clevrtex_itrsa_l2", 0.04),
     ("clevrtex_akorn_l2", "clevrtex_vit", 0.01),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from akorn.errors import AkornError
 from akorn.objects.data import SETS, Pictures, PictureSet, generate, load, read_npz, resized, write_npz
 from akorn.objects.data.layouts import load_generated
-from akorn.objects.data.pictures import count_clusters
+from akorn.objects.data.picture_sets import count_clusters
 
 RNG = np.random.default_rng(5)
 IMAGES = RNG.integers(256, size=(7, 3, 8, 10), dtype=np.uint8)

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.objects.data import files, load
-from akorn.objects.data.files import FileSet
-from akorn.objects.reading import read_picture
+from akorn.objects.data import load, picture_files
+from akorn.objects.data.picture_files import FileSet
+from akorn.objects.model_input import read_picture
 from akorn.runtime.pictures import open_picture, open_reduced, picture_size
 
 RNG = np.random.default_rng(8)
@@ -126,7 +126,7 @@ def test_what_is_no_picture_shows_before_any_is_read(tmp_path: Path, monkeypatch
     (tmp_path / "9.png").write_text("no picture")
     with pytest.raises(AkornError, match=r"9.png: not a picture"):
         looked(tmp_path)
-    monkeypatch.setattr(files, "_LOOKED_AT", 5)  # of many files some stand for all
+    monkeypatch.setattr(picture_files, "_LOOKED_AT", 5)  # of many files some stand for all
     looked(tmp_path)
     (tmp_path / "8.png").write_text("no picture")
     with pytest.raises(AkornError, match=r"8.png: not a picture"):
@@ -136,7 +136,7 @@ def test_what_is_no_picture_shows_before_any_is_read(tmp_path: Path, monkeypatch
 def test_of_very_many_files_some_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(files, "_LOOKED_AT", 2)
+    monkeypatch.setattr(picture_files, "_LOOKED_AT", 2)
     for number in range(5):
         noise(tmp_path / f"{number}.png")
     looked(tmp_path, size=4)

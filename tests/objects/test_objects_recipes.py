@@ -113,7 +113,6 @@ def test_reading_recipes_imports_no_torch() -> None:
         ("shapes_akorn_l2", "shapes_itrsa_l2", -5.8),
         ("shapes_akorn_l3", "shapes_itrsa_l3", -8.5),
         ("clevrtex_akorn_l2", "clevrtex_itrsa_l2", -3.8),
-        ("shapes_akorn_l3", "shapes_vit", -4.1),
         ("clevrtex_akorn_l2", "clevrtex_vit", -0.9),
         ("tetrominoes_akorn_conv", "tetrominoes_itrconv", 0.0),
     ],

@@ -13,11 +13,11 @@ from PIL import Image
 from akorn.cli import parse
 from akorn.errors import AkornError
 from akorn.objects.animation import write_animation
+from akorn.objects.colouring import colour_labels, write_mask
 from akorn.objects.commands import segment
 from akorn.objects.config import AkornConfig
 from akorn.objects.model import build
-from akorn.objects.pictures import colour_labels, write_mask
-from akorn.objects.reading import read_picture
+from akorn.objects.model_input import read_picture
 
 
 @pytest.fixture

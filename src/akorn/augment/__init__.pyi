@@ -10,7 +10,7 @@ from .crop import random_flip as random_flip
 from .crop import random_resized_crop as random_resized_crop
 from .crop import random_shift as random_shift
 from .crop import resample as resample
-from .noise import gaussian_noise as gaussian_noise
-from .pictures import as_float as as_float
+from .gaussian import gaussian_noise as gaussian_noise
+from .image_batch import as_float as as_float
 from .views import augment as augment
 from .views import two_views as two_views

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from akorn.augment.pictures import as_float, sometimes, uniform
+from akorn.augment.image_batch import as_float, sometimes, uniform
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601
 

@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from akorn.augment.pictures import as_float, sometimes, uniform
+from akorn.augment.image_batch import as_float, sometimes, uniform
 
 TRIES = 10  # as many as torchvision's: then the largest crop in the middle is taken
 

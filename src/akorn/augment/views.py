@@ -12,8 +12,8 @@ from akorn import kernels
 from akorn.augment.colour import colour_jitter, greyscale
 from akorn.augment.config import AugmentConfig
 from akorn.augment.crop import Size, random_flip, random_resized_crop, random_shift
-from akorn.augment.noise import gaussian_noise
-from akorn.augment.pictures import as_float, check_pictures
+from akorn.augment.gaussian import gaussian_noise
+from akorn.augment.image_batch import as_float, check_pictures
 
 
 def augment(

@@ -3,6 +3,7 @@ from .config import AkornConfig as AkornConfig
 from .config import AkornConvConfig as AkornConvConfig
 from .config import ItrConvConfig as ItrConvConfig
 from .config import ItrSAConfig as ItrSAConfig
+from .config import ObjectsRecipe as ObjectsRecipe
 from .config import ViTConfig as ViTConfig
 from .data import Pictures as Pictures
 from .data import generate as generate
@@ -15,6 +16,5 @@ from .metrics import mbo as mbo
 from .model import ObjectsNet as ObjectsNet
 from .model import build as build
 from .recipes import RECIPES as RECIPES
-from .recipes import ObjectsRecipe as ObjectsRecipe
 from .segmenter import Segmenter as Segmenter
 from .task import ObjectsTask as ObjectsTask

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from akorn.objects.pictures import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
+from akorn.objects.colouring import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
 from akorn.runtime.animation import write_gif
 
 _SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above

@@ -14,14 +14,11 @@ from torch import Tensor
 from akorn.errors import AkornError
 from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
-from akorn.objects.linkage_helpers import link_all
 from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
 from akorn.runtime.devices import device_memory, machine_memory
 
 Method = Literal["average", "kmeans"]
 _ROOM = 4 * 2**30  # bytes that distances may take at a time
-_CACHE = 2**22  # as much, of small pictures on the CPU
-_SMALL = 160  # points a picture up to which pictures go together on the CPU
 
 
 def cluster(
@@ -49,45 +46,49 @@ def partitions(
 def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     """The tree of every picture's points [B, P, F], on the points' device.
 
-    On CUDA all pictures at once, elsewhere one a core, on all cores that this process may use unless told; small ones
-    together there too. The partitions are those of SciPy's `linkage(points, "average")`, ties aside: what decides is
-    computed in float64, but of two merges at the same distance either may come first, which changes the distances
-    after it. AkornError where the distances do not fit the memory.
+    On CUDA all pictures at once, elsewhere one per core, on all cores that this process may use unless told. The
+    partitions are those of SciPy's `linkage(points, "average")`, ties aside: all is computed in float64, but of two
+    merges at the same distance either may come first, which changes the distances after it. AkornError where the
+    distances do not fit the memory.
     """
     _check(points)
     check_memory(points.shape[1], points.device)
     points = points.detach()
     pictures, count = points.shape[:2]
-    matrix = 8 * count * count
     if points.is_cuda:
-        pieces = chunks(pictures, _ROOM // (4 * matrix))  # a round holds some four matrices at once
-        return _joined([linkage_batched.link(points[start:end]) for start, end in pieces])
-    points = points.cpu()  # an Apple GPU has no float64
-    several = max(1, min(threads or _cores(), pictures, _ROOM // (5 * matrix)))  # what a picture needs at worst
-    if count <= _SMALL:
-        return _small(points, several)
-    arrays = list(points.double().numpy())
+        pieces = chunks(pictures, _ROOM // (4 * 8 * count**2))  # a round holds some four matrices at once
+        parts = [linkage_batched.link(points[start:end]) for start, end in pieces]
+        return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+    points = points.cpu().double()  # an Apple GPU has no float64
+    several = max(1, min(threads or _cores(), pictures, _ROOM // _triangle(count)))
     try:
-        rows = link_all(arrays, several)
-    except MemoryError as full:  # others use it too, or doubts want matrices in float64
-        raise _too_many(count, 5 * matrix, machine_memory()) from full
-    into, height = (torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1))
-    error = torch.tensor([row[2] for row in rows], dtype=torch.float64)
+        rows = _link_all(points, several)
+    except MemoryError as full:  # others use it too
+        raise _too_many(count, _triangle(count), machine_memory()) from full
+    return Tree(*(torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1)))
 
-    def exactly(index: int) -> tuple[Tensor, Tensor]:
-        try:
-            row = linkage.link_exactly(arrays[index])
-        except MemoryError as full:
-            raise _too_many(count, 2 * matrix, machine_memory()) from full
-        return torch.from_numpy(row[0]), torch.from_numpy(row[1])
 
-    return Tree(into, height, error, exactly)
+def _link_all(points: Tensor, several: int) -> list[tuple[linkage.Ints, linkage.Floats]]:
+    """`linkage.link` of every picture, in so many threads."""
+    if several == 1:
+        return [linkage.link(one) for one in points]
+    before = torch.get_num_threads()
+    try:  # with threads of its own for every product, torch would wait for the slowest of them each time
+        with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(linkage.link, points))
+    finally:
+        torch.set_num_threads(before)  # some of torch's libraries have one number for all threads
+
+
+def _triangle(count: int) -> int:
+    """Bytes that the distances between so many points take on a CPU, each pair once."""
+    return 4 * count**2
 
 
 def check_memory(count: int, device: torch.device) -> None:
     """AkornError if the distances between so many points of one picture cannot fit the device's memory."""
-    # On a CPU one matrix in float32, and two halves to work in.
-    need, have = (4 * 8 if device.type == "cuda" else 2 * 4) * count**2, device_memory(device)
+    need = 4 * 8 * count**2 if device.type == "cuda" else _triangle(count)
+    have = device_memory(device)
     if need > have:
         raise _too_many(count, need, have)
 
@@ -109,21 +110,6 @@ def _too_many(count: int, need: int, have: float) -> AkornError:
         f"{count:,} patches a picture are too many for average linkage: their distances take {need / 2**30:,.1f} GiB of"
         f" memory, the machine has {have / 2**30:,.1f}; choose a smaller --uptile or --size, or --method kmeans"
     )
-
-
-def _small(points: Tensor, several: int) -> Tree:
-    """Small pictures on the CPU: many together, and so on every core."""
-    pieces = chunks(len(points), min(_CACHE // (8 * points.shape[1] ** 2), -(-len(points) // several)))
-    before = torch.get_num_threads()
-    try:  # with threads of its own for every step, torch would wait for the slowest of them each time
-        with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return _joined(list(pool.map(linkage_batched.link, [points[start:end] for start, end in pieces])))
-    finally:
-        torch.set_num_threads(before)  # some of torch's libraries have one number for all threads
-
-
-def _joined(parts: list[tuple[Tensor, Tensor]]) -> Tree:
-    return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
 
 
 def _cores() -> int:

@@ -1,21 +1,32 @@
-"""The object-discovery models' settings, one dataclass an architecture. Torch-free: `--help` reads them quickly."""
+"""Settings of object discovery: one dataclass per architecture, and the recipe, which has data and training beside it.
+
+Torch-free: `--help` reads them quickly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from akorn.augment.config import AugmentConfig
+from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
+from akorn.registry import Architectures
 from akorn.settings import as_json, check_fields, from_json
 
 Position = Literal["gta", "absolute", "rotary"]
 Rule = Literal["kuramoto", "without-projection", "residual"]
 
+ARCHITECTURES = Architectures()
+
 
 @dataclass(frozen=True)
 class _Pictures:
     """What all models are told: the pictures, and the size of the network."""
+
+    architecture: ClassVar[str]
 
     image_size: int = 32
     """Height and width of the pictures in training; others are taken too, if patches fit."""
@@ -47,32 +58,29 @@ class _Kuramoto(_Pictures):
     """In training, recompute states in the backward pass: memory no longer grows with T."""
 
 
+@ARCHITECTURES.add("akorn", model="akorn.objects.model:AkornObjects")
 @dataclass(frozen=True)
 class AkornConfig(_Kuramoto):
     """AKOrN with attention."""
-
-    architecture: ClassVar[str] = "akorn"
 
     heads: int = 8
     position: Position = "gta"
     """Absolute positions are added to C at the input; the other two act in the attention."""
 
 
+@ARCHITECTURES.add("akorn-conv", model="akorn.objects.model:AkornConvObjects")
 @dataclass(frozen=True)
 class AkornConvConfig(_Kuramoto):
     """AKOrN with convolution."""
-
-    architecture: ClassVar[str] = "akorn-conv"
 
     kernel: int = 5
     """Odd size of the convolutions, in patches."""
 
 
+@ARCHITECTURES.add("itrsa", model="akorn.objects.baselines:ItrSAObjects")
 @dataclass(frozen=True)
 class ItrSAConfig(_Pictures):
     """Iterative self-attention."""
-
-    architecture: ClassVar[str] = "itrsa"
 
     steps: int = 8
     heads: int = 8
@@ -85,11 +93,10 @@ class ItrSAConfig(_Pictures):
     """In training, recompute each step in the backward pass: less memory, more time."""
 
 
+@ARCHITECTURES.add("itrconv", model="akorn.objects.baselines:ItrConvObjects")
 @dataclass(frozen=True)
 class ItrConvConfig(_Pictures):
     """Iterative convolution."""
-
-    architecture: ClassVar[str] = "itrconv"
 
     steps: int = 8
     kernel: int = 5
@@ -98,11 +105,10 @@ class ItrConvConfig(_Pictures):
     """In training, recompute each step in the backward pass: less memory, more time."""
 
 
+@ARCHITECTURES.add("vit", model="akorn.objects.baselines:ViTObjects")
 @dataclass(frozen=True)
 class ViTConfig(_Pictures):
     """A ViT: blocks of one attention and one MLP each."""
-
-    architecture: ClassVar[str] = "vit"
 
     blocks: int = 8
     heads: int = 8
@@ -122,9 +128,53 @@ class ViTConfig(_Pictures):
 
 ModelConfig = AkornConfig | AkornConvConfig | ItrSAConfig | ItrConvConfig | ViTConfig
 
-_CLASSES: dict[str, type[ModelConfig]] = {
-    kind.architecture: kind for kind in (AkornConfig, AkornConvConfig, ItrSAConfig, ItrConvConfig, ViTConfig)
-}
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which pictures to train on, and how a view of one is made."""
+
+    name: str = "shapes"
+    """The data set; those that `akorn data make --help` lists are generated where there is no path."""
+    path: Path | None = None
+    """A folder of pictures, a data set's folder or file; None for pictures that we generate."""
+    count: int | None = None
+    """How many pictures to generate, or to take at most from the path; None for the paper's number, or all."""
+    seed: int = 0
+    """The seed of generated pictures."""
+    fit: Literal["crop", "stretch", "refuse"] = "crop"
+    """What becomes of pictures of another size than the model's, those of the validation too: crop keeps the largest
+    square in the middle, stretch the whole picture, and both are resized; refuse stops."""
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+
+
+@dataclass(frozen=True)
+class ValidConfig:
+    """Which pictures to score while training; never the test set."""
+
+    path: Path | None = None
+    """Pictures with masks; None for other pictures of the kind that is generated, or the data set's validation part."""
+    count: int = 320
+    """So many pictures of a generated kind, at most so many of others."""
+    clusters: int | None = None
+    """How many clusters; None for the paper's number for this data set."""
+    uptile: int = 1
+    """Up-tiling by this factor, which costs its square in time."""
+
+
+@dataclass(frozen=True)
+class ObjectsRecipe:
+    """A whole run of object discovery: model, data and training."""
+
+    name: str = ""
+    """As `akorn train NAME` takes it: the name of the function that is registered."""
+    model: ModelConfig = field(default_factory=AkornConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    valid: ValidConfig = field(default_factory=ValidConfig)
+    init: str | None = None
+    """Start from these weights instead of from scratch: the name of shipped ones, or a model's folder."""
+    temperature: float = 0.1
+    """Of the contrastive loss (NT-Xent)."""
 
 
 def to_settings(config: ModelConfig) -> dict[str, Any]:
@@ -134,7 +184,7 @@ def to_settings(config: ModelConfig) -> dict[str, Any]:
 
 def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
     """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    config = from_json(settings, _CLASSES)
+    config: ModelConfig = from_json(settings, ARCHITECTURES)
     check(config)
     return config
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from akorn.errors import AkornError
 from akorn.objects import metrics
 from akorn.objects.cluster import Method
-from akorn.objects.data.pictures import Pictures, PictureSet
+from akorn.objects.data.picture_sets import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS
 from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
 from akorn.runtime import processes

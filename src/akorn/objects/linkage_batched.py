@@ -1,4 +1,8 @@
-"""Average linkage of many pictures at once on a GPU: rounds as in `linkage`, every picture in every round.
+"""Average linkage of many pictures at once on a GPU: in a round all pairs merge that are each other's nearest.
+
+Average linkage is reducible: a merged cluster is never nearer to a third than the nearer of its parts was. So any two
+clusters that are each other's nearest can merge at once, in any order, and the tree is the same, ties aside, as if the
+closest pair merged first each time.
 
 Clusters of a picture lie in the first rows and columns of its matrix; pictures with fewer than the others have empty
 rows behind. Everything is done anew each round, since a GPU reads a whole matrix sooner than it decides what to skip.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from akorn import nn as akn
 from akorn.objects.baselines import ItrConvObjects, ItrSAObjects, ViTObjects
-from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ItrSAConfig, ModelConfig
+from akorn.objects.config import ARCHITECTURES, AkornConfig, AkornConvConfig, ModelConfig
 from akorn.objects.net import ObjectsNet, States, as_tokens
 
 __all__ = [
@@ -90,15 +90,8 @@ class AkornConvObjects(_Kuramoto):
 
 def build(config: ModelConfig) -> ObjectsNet:
     """The model that a config describes, freshly initialised."""
-    if isinstance(config, AkornConfig):
-        return AkornObjects(config)
-    if isinstance(config, AkornConvConfig):
-        return AkornConvObjects(config)
-    if isinstance(config, ItrSAConfig):
-        return ItrSAObjects(config)
-    if isinstance(config, ItrConvConfig):
-        return ItrConvObjects(config)
-    return ViTObjects(config)
+    model: ObjectsNet = ARCHITECTURES.build(config)
+    return model
 
 
 def _attention(config: AkornConfig, grid: tuple[int, int]) -> akn.AttentionCoupling:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn.augment.colour import to_grey
-from akorn.augment.pictures import as_float
+from akorn.augment.image_batch import as_float
 from akorn.baselines.vit import PatchEmbedding
 from akorn.hub import HubModel
 from akorn.nn import GTA, AbsolutePosition, Position, RotaryPosition

@@ -11,9 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Pictures
-from akorn.objects.evaluate import Evaluation
-from akorn.objects.pictures import (
+from akorn.objects.colouring import (
     Pixels,
     as_rgb,
     colour_features,
@@ -22,6 +20,8 @@ from akorn.objects.pictures import (
     overlay,
     write_page,
 )
+from akorn.objects.data.picture_sets import Pictures
+from akorn.objects.evaluate import Evaluation
 from akorn.objects.segmenter import Segmenter
 from akorn.runtime.files import replacing
 

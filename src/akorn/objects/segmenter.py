@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from akorn.augment.pictures import as_float
+from akorn.augment.image_batch import as_float
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile

@@ -18,14 +18,13 @@ from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
-from akorn.objects.config import check, to_settings
+from akorn.objects.config import ObjectsRecipe, check, to_settings
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
-from akorn.objects.data.files import FileSet, looked_at
 from akorn.objects.data.fitting import fitted
+from akorn.objects.data.picture_files import FileSet, looked_at
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
-from akorn.objects.recipes import ObjectsRecipe
 from akorn.runtime.json_files import read_object
 
 
@@ -202,10 +201,9 @@ def start_from(model: ObjectsNet, name_or_folder: str) -> None:
     γ stays the model's own, since it is a setting and not learned.
     """
     source = ObjectsNet.from_pretrained(name_or_folder)
-    if source.architecture != model.architecture:
-        raise AkornError(
-            f"{name_or_folder}: holds a model of the kind {source.architecture!r}, not {model.architecture!r}"
-        )
+    there, here = source.config.architecture, model.config.architecture
+    if there != here:
+        raise AkornError(f"{name_or_folder}: holds a model of the kind {there!r}, not {here!r}")
     if source.config.patch == model.config.patch and source.grid != model.grid:
         source = source.resized(model.config.image_size, model.config.image_size)
     own = model.state_dict()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,10 +27,6 @@ class Tree:
     """[B, P], int64: the point that a point's cluster merged into, always a lower one; point 0 keeps 0."""
     height: Tensor
     """[B, P], float64: the mean distance between the two clusters; infinite for point 0."""
-    error: Tensor | None = None
-    """[B]: by how much, relative to each other, two heights of a picture may be wrong; None for nothing."""
-    exactly: Callable[[int], tuple[Tensor, Tensor]] | None = None
-    """Gives a picture's rows without error, where a cut falls between two heights that the error hides."""
 
     def cut(self, clusters: Counts) -> Tensor:
         """Labels [B, P] of the partition into `clusters` clusters, numbered from 0 by their lowest point.
@@ -44,14 +40,6 @@ class Tree:
         ordered = self.height.sort(dim=1).values
         ordered = torch.cat((ordered.new_full((pictures, 1), -torch.inf), ordered), 1)
         limit = ordered.gather(1, points - counts[:, None])  # [B, 1]
-        if self.error is not None and self.exactly is not None:
-            above = ordered.gather(1, points - counts[:, None] + 1)
-            hidden = (above <= limit * (1 + self.error[:, None])) & (self.error[:, None] > 0)
-            for index in hidden.flatten().nonzero().flatten().tolist():
-                self.into[index], self.height[index] = self.exactly(index)
-                self.error[index] = 0
-            if hidden.any():
-                return self.cut(clusters)
         own = torch.arange(points, device=self.into.device).expand(pictures, points)
         root = torch.where(self.height <= limit, self.into, own)
         for _ in range(max(1, (points - 1).bit_length())):  # each round doubles how far a pointer leads

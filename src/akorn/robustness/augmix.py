@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn import kernels
-from akorn.augment.pictures import as_float
+from akorn.augment.image_batch import as_float
 
 OPERATIONS = (
     "autocontrast",

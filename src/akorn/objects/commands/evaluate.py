@@ -13,7 +13,7 @@ from akorn.errors import AkornError
 from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
-    from akorn.objects.data.pictures import Pictures, PictureSet
+    from akorn.objects.data.picture_sets import Pictures, PictureSet
     from akorn.objects.evaluate import Evaluation
     from akorn.objects.segmenter import Extractor
 
@@ -28,8 +28,8 @@ class Options(CommonOptions):
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "shapes"
     """Shipped weights by name (akorn models), a model's folder, or a frozen network: timm:dino, timm:mae, timm:NAME."""
     data: str | None = None
-    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or shapes, tetrominoes or dsprites,
-    which are generated; by default the test pictures of the set that the model was trained on."""
+    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or the name of a set that is generated
+    (akorn data make --help lists them); by default the test pictures of the set that the model was trained on."""
     split: Literal["train", "valid", "test"] = "test"
     """Which part, where the data has parts."""
     size: int | None = None
@@ -166,7 +166,7 @@ def _source(options: Options) -> str:
     from akorn.objects.segmenter import data_set_of
 
     name = data_set_of(options.model)
-    if name not in GENERATED:
+    if name is None or name not in GENERATED:
         raise AkornError(
             f"--data is missing: a file or folder with pictures and masks, or one of {', '.join(GENERATED)}"
         )
@@ -175,8 +175,8 @@ def _source(options: Options) -> str:
 
 def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
-    from akorn.objects.data.files import looked_at
     from akorn.objects.data.layouts import load, load_generated
+    from akorn.objects.data.picture_files import looked_at
     from akorn.runtime.processes import is_main
     from akorn.runtime.progress import progress_bar
 

@@ -1,35 +1,41 @@
-"""`akorn data make shapes|tetrominoes|dsprites DIR`: the generated sets of object discovery as npz files."""
+"""`akorn data make NAME DIR`: the generated sets of object discovery as npz files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, print_json
 from akorn.errors import AkornError
+from akorn.objects.data.sets import GENERATED, SETS
 from akorn.runtime.files import make_folder
 
-NAMES = ("shapes", "tetrominoes", "dsprites")
+NAMES = GENERATED
+"""Data sets that this command makes."""
+
+
+def _of_each(split: int) -> str:
+    """How many pictures a split has in the paper, for each set."""
+    counts = {name: SETS[name].counts for name in GENERATED}
+    return ", ".join(f"{count[split]:,} of {name}" for name, count in counts.items() if count is not None)
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
     """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels."""
 
-    name: Annotated[Literal["shapes", "tetrominoes", "dsprites"], tyro.conf.Positional] = "shapes"
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = "shapes"
+    """The data set."""
     folder: Annotated[
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
     """The folder, which is made if it is not there."""
-    count: int | None = None
-    """Pictures to train on; the paper has 40,000 of shapes, 60,000 of the others."""
-    valid: int | None = None
-    """Pictures to validate with: 1,000 of shapes, 10,000 of the others."""
-    test: int | None = None
-    """Pictures to test on: 1,000 of shapes, 320 of the others."""
+    count: Annotated[int | None, tyro.conf.arg(help=f"Pictures to train on; by default {_of_each(0)}.")] = None
+    valid: Annotated[int | None, tyro.conf.arg(help=f"Pictures to validate with; by default {_of_each(1)}.")] = None
+    test: Annotated[int | None, tyro.conf.arg(help=f"Pictures to test on; by default {_of_each(2)}.")] = None
 
 
 def run(options: Options) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from akorn.objects.reading import Read
+    from akorn.objects.model_input import Read
     from akorn.objects.segmenter import Segmenter
 
 FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
@@ -127,7 +127,7 @@ def _segment(
 ) -> None:  # fmt: skip
     """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
     from akorn.objects.features import as_masks
-    from akorn.objects.reading import read_picture
+    from akorn.objects.model_input import read_picture
 
     picture = read_picture(name, side, segmenter.model.config.image_channels, resize=options.resize)
     stem = Path(name).stem  # claimed by what is a picture: photo.json beside photo.png is in nobody's way
@@ -174,13 +174,13 @@ def _deliver(
 def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.int64]) -> None:
     import numpy as np
 
-    from akorn.objects import pictures
+    from akorn.objects import colouring
     from akorn.runtime.files import replacing
 
     if kind == "png":
-        pictures.write_mask(path, labels)
+        colouring.write_mask(path, labels)
     elif kind == "overlay":
-        pictures.write_rgb(path, pictures.overlay(picture.original, labels))
+        colouring.write_rgb(path, colouring.overlay(picture.original, labels))
     elif kind == "npz":
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, labels=labels.astype(np.int32))

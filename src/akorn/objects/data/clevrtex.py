@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet, open_mask
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import Mask
-from akorn.objects.data.sets import Split
+from akorn.objects.data.picture_files import FileSet, open_mask
+from akorn.objects.data.picture_sets import Mask
+from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.sets import SETS, DataSet, Split
 
 NAMES: Mapping[str, str] = {"full": "clevrtex", "outd": "clevrtex-ood", "camo": "clevrtex-camo"}
+for _name in NAMES.values():
+    SETS.register(_name, DataSet(clusters=11, size=128))
 _SCENE = re.compile(r"CLEVRTEX_([a-z]+)_(\d+)\.png")
 _TENTHS: Mapping[Split, tuple[int, int]] = {"test": (0, 1), "valid": (1, 2), "train": (2, 10)}
 
@@ -36,6 +39,14 @@ class CLEVRTexSet(FileSet):
         if not path.exists():
             raise AkornError(f"{path} does not exist: expected the masks of {self.paths[index].name}")
         return open_mask(path), None
+
+
+@READERS.add("CLEVRTex")
+def open_clevrtex(path: Path, asked: Asked) -> CLEVRTexSet | None:
+    """The scenes of a split; None where the folder has none."""
+    if path.is_file() or not has_scenes(path):
+        return None
+    return read_clevrtex(path, asked.split, asked.size, asked.limit, asked.fit)
 
 
 def read_clevrtex(

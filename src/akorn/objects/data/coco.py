@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import IGNORE, Mask
+from akorn.objects.data.picture_files import FileSet
+from akorn.objects.data.picture_sets import IGNORE, Mask
+from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.regions import region
-from akorn.objects.data.sets import Split
+from akorn.objects.data.sets import SETS, DataSet, Split
 from akorn.runtime.pictures import MOST_PIXELS
+
+SETS.register("coco", DataSet(clusters=7, size=256))
 
 _MOST_CLASSES = int(np.iinfo(np.int16).max)  # masks are int16
 
@@ -64,6 +67,14 @@ class COCOSet(FileSet):
 def is_coco(folder: Path) -> bool:
     """Whether there is a file of instances in the usual place."""
     return any((folder / "annotations").glob("instances_*.json"))
+
+
+@READERS.add("COCO")
+def open_coco(path: Path, asked: Asked) -> COCOSet | None:
+    """The pictures of a split; None where the folder is not laid out so."""
+    if path.is_file() or not is_coco(path):
+        return None
+    return read_coco(path, asked.split, asked.size, asked.limit, asked.fit)
 
 
 def read_coco(

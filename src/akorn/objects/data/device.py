@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from akorn.objects.data.pictures import Indices, Pictures, PictureSet
+from akorn.objects.data.picture_sets import Indices, Pictures, PictureSet
 
 Progress = Callable[[int, int], None]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import Image, Mask
+from akorn.objects.data.picture_sets import Image, Mask
+from akorn.objects.data.sets import SETS
 from akorn.objects.data.tetrominoes import paint
 
 SIZE, REACH = 64, 15
@@ -42,6 +43,7 @@ def square(u: Floats, v: Floats) -> NDArray[np.bool_]:
 SPRITES = (oval, heart, square)
 
 
+@SETS.add("dsprites", clusters=7, size=SIZE, counts=(60_000, 10_000, 320))
 def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
     """Pictures uint8 [count, 3, 64, 64] and labels int16 [count, 64, 64]."""
     labels = np.zeros((count, SIZE, SIZE), dtype=np.int16)

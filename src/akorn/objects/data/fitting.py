@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image as PIL
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Mask, Pictures
+from akorn.objects.data.picture_sets import Mask, Pictures
 
 Fit = Literal["crop", "stretch", "refuse"]
 Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels

@@ -12,28 +12,21 @@ from collections.abc import Callable
 import numpy as np
 
 from akorn.errors import AkornError
-from akorn.objects.data import dsprites, shapes, tetrominoes
-from akorn.objects.data.pictures import Image, Mask, Pictures
-from akorn.objects.data.sets import GENERATED, SETS, SPLITS, Split, check_split
+from akorn.objects.data.picture_sets import Image, Mask, Pictures
+from akorn.objects.data.sets import GENERATED, SETS, SPLITS, DataSet, Split, check_split
 from akorn.runtime.devices import machine_memory
 
 Progress = Callable[[int, int], None]
 
 BLOCK = 256
 _SHARE = 0.75  # of the machine's memory that pictures may take
-_BLOCKS: dict[str, Callable[[np.random.Generator, int], tuple[Image, Mask]]] = {
-    "shapes": shapes.block,
-    "tetrominoes": tetrominoes.block,
-    "dsprites": dsprites.block,
-}
 
 
 def default_count(name: str, split: Split) -> int:
-    """How many pictures the paper uses: of Shapes 40,000, 1,000 and 1,000, of the others 60,000, 10,000 and 320."""
-    counts = SETS[name].counts
-    if counts is None:
-        raise AkornError(f"{name} cannot be generated")
-    return counts[SPLITS.index(split)]
+    """How many pictures a split of a generated set has in the paper."""
+    about = _generated(name)
+    assert about.counts is not None
+    return about.counts[SPLITS.index(split)]
 
 
 def generate(
@@ -46,20 +39,18 @@ def generate(
     labels: bool = True,
     progress: Progress | None = None,
 ) -> Pictures:
-    """Pictures `start` to `start + count` of a split of shapes, tetrominoes or dsprites.
+    """Pictures `start` to `start + count` of a split of a set that we generate (`GENERATED`).
 
     count: the paper's number if it is not given; there may be more, as many as fit the memory. labels: whether the
     masks are wanted; training needs none. `progress(done, count)` is called after each block.
     """
-    if name not in _BLOCKS:
-        raise AkornError(f"{name!r} cannot be generated, expected one of {', '.join(GENERATED)}")
+    about = _generated(name)
     check_split(split)
     if count is None:
         count = default_count(name, split)
     if count < 1 or start < 0:
         raise AkornError(f"the number of pictures must be at least 1 and the first at least 0, got {count} and {start}")
     check_memory(name, count, labels=labels)
-    about = SETS[name]
     try:
         images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
         masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
@@ -68,7 +59,7 @@ def generate(
     stop = start + count
     for number in range(start // BLOCK, -(-stop // BLOCK)):
         # A block is made whole even where less of it is wanted, so that its pictures never depend on how much.
-        pictures, found = _BLOCKS[name](_generator(name, split, seed, number), BLOCK)
+        pictures, found = _block(name, split, seed, number)
         low, high = max(start, number * BLOCK), min(stop, (number + 1) * BLOCK)
         there, here = slice(low - start, high - start), slice(low - number * BLOCK, high - number * BLOCK)
         images[there] = pictures[here]
@@ -84,7 +75,7 @@ def check_memory(name: str, count: int, size: int | None = None, *, labels: bool
 
     Without it the system lends arrays of any size, and falters when they fill.
     """
-    about = SETS[name]
+    about = _generated(name)
     sides = {about.size, about.size if size is None else size}
     needed = count * sum(side**2 for side in sides) * (about.channels + (2 if labels else 0))
     memory = machine_memory()
@@ -93,6 +84,27 @@ def check_memory(name: str, count: int, size: int | None = None, *, labels: bool
             f"{count:,} pictures of {name} take {needed // 10**9:,} GB, more than three quarters of the memory"
             f" ({memory / 1e9:.0f} GB): ask for fewer"
         )
+
+
+def _generated(name: str) -> DataSet:
+    """What is known of a set that we generate; AkornError where it is none."""
+    if name not in GENERATED:
+        raise AkornError(f"{name!r} cannot be generated, expected one of {', '.join(GENERATED)}")
+    return SETS[name]
+
+
+def _block(name: str, split: Split, seed: int, number: int) -> tuple[Image, Mask]:
+    """One block of pictures and labels; ValueError where the set does not draw what it said it would."""
+    about = SETS[name]
+    assert about.draw is not None
+    pictures, labels = about.draw(_generator(name, split, seed, number), BLOCK)
+    expected = (BLOCK, about.channels, about.size, about.size)
+    if pictures.shape != expected or labels.shape != (BLOCK, *expected[2:]):
+        raise ValueError(
+            f"{name} draws pictures {list(pictures.shape)} and labels {list(labels.shape)}, but is registered with"
+            f" {list(expected)} and {[BLOCK, *expected[2:]]}"
+        )
+    return pictures, labels
 
 
 def _generator(name: str, split: Split, seed: int, number: int) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 | layout | recognised by |
 |---|---|
-| a generated set | the names shapes, tetrominoes, dsprites, where the disk has nothing of that name |
+| a generated set | its name (`akorn data make --help` lists them), where the disk has nothing of that name |
 | npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz`; others beside pictures are left alone |
 | the multi-object benchmark | `*.tfrecords`, a file or a folder of one set's shards |
 | Pascal VOC 2012 | `VOCdevkit/VOC2012`, `VOC2012`, or JPEGImages and SegmentationObject |
@@ -14,19 +14,15 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from akorn.errors import AkornError
-from akorn.objects.data import clevrtex, coco, files, voc
 from akorn.objects.data.fitting import Fit, fitted
 from akorn.objects.data.generated import Progress, check_memory, default_count, generate
-from akorn.objects.data.multiobject import is_shard, read_multiobject
-from akorn.objects.data.npz import read_npz
-from akorn.objects.data.pictures import Pictures
-from akorn.objects.data.sets import ALIASES, GENERATED, Split, check_limit, check_split
-
-_KNOWN = "npz or TFRecord files, VOC, COCO, CLEVRTex, ImageNet, or any pictures"
+from akorn.objects.data.picture_files import FileSet
+from akorn.objects.data.picture_sets import Pictures
+from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.sets import GENERATED, check_limit, check_split
 
 
 def load(
@@ -39,7 +35,7 @@ def load(
     seed: int = 0,
     labels: bool = True,
     progress: Progress | None = None,
-) -> Pictures | files.FileSet:
+) -> Pictures | FileSet:
     """Pictures and masks of a generated set, a file or a folder.
 
     split: "train", "valid" or "test"; a single npz file, and a folder of pictures without such parts, is what it is.
@@ -60,12 +56,12 @@ def load(
         raise AkornError(f"{source} does not exist: {expected}")
     if not path.is_file() and not path.is_dir():  # a pipe, a device
         raise AkornError(f"{source} is neither a file nor a folder: {expected}")
-    found = _from_file(path, part, limit, labels) if path.is_file() else _arrays_in(path, part, limit, labels)
-    if found is not None:
-        return found if size is None else fitted(found, size, fit)
-    if path.is_file():
-        return files.FileSet(path.parent, [path], "imagenet", size, fit)
-    return _pictures_in(path, part, size, limit, fit)
+    asked = Asked(part, size, limit, fit, labels)
+    for read in READERS.values():
+        found = read(path, asked)
+        if found is not None:
+            return found
+    raise AssertionError("the last reader takes what it is given, or refuses it")
 
 
 def load_generated(
@@ -86,75 +82,3 @@ def load_generated(
     check_memory(name, count, size, labels=labels)
     arrays = generate(name, part, count, seed, labels=labels, progress=progress)
     return arrays if size is None else fitted(arrays, size, fit)
-
-
-def _from_file(path: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:
-    if path.suffix.lower() == ".npz":
-        return read_npz(path, limit, labels)
-    if is_shard(path):
-        return read_multiobject([path], split, limit, labels)
-    if path.suffix.lower() in files.ENDINGS:
-        return None
-    raise AkornError(f"{path} is of no known kind: expected {_KNOWN}")
-
-
-def _arrays_in(folder: Path, split: Split, limit: int | None, labels: bool) -> Pictures | None:
-    """What npz or TFRecord files of a folder hold; None where it has neither, or pictures beside files of no split."""
-    archives = sorted(folder.glob("*.npz"))
-    if archives:
-        for ending in ALIASES[split]:
-            named = [path for path in archives if _is_named(path, ending)]
-            if len(named) == 1:
-                return read_npz(named[0], limit, labels)
-            if named:
-                raise AkornError(f"{folder} has several files for {split}: {', '.join(path.name for path in named)}")
-        said = ", ".join(path.name for path in archives)
-        pictures = bool(files.find_pictures(folder, 1))
-        every = [part for parts in ALIASES.values() for part in parts]
-        if pictures and not any(_is_named(path, part) for path in archives for part in every):
-            logging.getLogger(__name__).warning("%s: its pictures are read, not %s", folder, said)
-            return None
-        beside = ", or a folder with nothing but the pictures" if pictures else ""
-        raise AkornError(
-            f"{folder} has no split {split!r}: expected {split}.npz, found {said}; name the file that is meant{beside}"
-        )
-    shards = sorted(path for path in folder.iterdir() if path.is_file() and is_shard(path))
-    if not shards:
-        return None
-    sets = {path.name.partition(".tfrecord")[0] for path in shards}
-    if len(sets) > 1:
-        raise AkornError(f"{folder} has TFRecord files of several sets ({', '.join(sorted(sets))}): name one of them")
-    return read_multiobject(shards, split, limit, labels)
-
-
-def _is_named(path: Path, part: str) -> bool:
-    """Whether a file's name is that of a part of the data."""
-    return path.stem == part or path.stem.endswith((f"_{part}", f"-{part}"))
-
-
-def _pictures_in(folder: Path, split: Split, size: int | None, limit: int | None, fit: Fit) -> files.FileSet:
-    if voc.find_voc(folder) is not None:
-        return voc.read_voc(folder, split, size, limit, fit)
-    if coco.is_coco(folder):
-        return coco.read_coco(folder, split, size, limit, fit)
-    if clevrtex.has_scenes(folder):
-        return clevrtex.read_clevrtex(folder, split, size, limit, fit)
-    root = folder
-    for place in ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"):
-        if (folder / place).is_dir():
-            root = folder / place
-    parts = [alias for aliases in ALIASES.values() for alias in aliases if (root / alias).is_dir()]
-    mine = [alias for alias in ALIASES[split] if alias in parts]
-    if mine:
-        root = root / mine[0]
-    elif parts:  # what lies beside the pictures of other parts is for training
-        paths = files.find_pictures(root, limit, parts) if split == "train" else []
-        said = ", ".join(sorted(parts))
-        if not paths:
-            raise AkornError(f"{folder} has no split {split!r}: found {said}; name the folder that is meant")
-        logging.getLogger(__name__).warning("%s: its pictures are read without those in %s", folder, said)
-        return files.FileSet(root, paths, "imagenet", size, fit)
-    paths = files.find_pictures(root, limit)
-    if not paths:
-        raise AkornError(f"{root} holds nothing that can be read: expected {_KNOWN}")
-    return files.FileSet(root, paths, "imagenet", size, fit)

@@ -17,9 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Image, Mask, Pictures
-from akorn.objects.data.sets import SETS, Split
+from akorn.objects.data.fitting import fitted
+from akorn.objects.data.picture_sets import Image, Mask, Pictures
+from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.sets import SETS, DataSet, Split
 from akorn.objects.data.tfrecord import Example, records
+
+# Fewer to train on, where the file has no more.
+SETS.register("clevr", DataSet(clusters=11, size=128, counts=(60_000, 10_000, 320)))
 
 ENDINGS = (".tfrecords", ".tfrecord")
 _SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$")
@@ -63,6 +68,19 @@ _KINDS = {
 def is_shard(path: Path) -> bool:
     """Whether a file's name is that of a TFRecord file."""
     return _SHARD.search(path.name) is not None
+
+
+@READERS.add("TFRecord files")
+def open_multiobject(path: Path, asked: Asked) -> Pictures | None:
+    """What a file, or the shards of one in a folder, hold; None where there are none."""
+    shards = sorted(file for file in path.iterdir() if file.is_file() and is_shard(file)) if path.is_dir() else [path]
+    if not shards or not is_shard(shards[0]):
+        return None
+    sets = {file.name.partition(".tfrecord")[0] for file in shards}
+    if len(sets) > 1:
+        raise AkornError(f"{path} has TFRecord files of several sets ({', '.join(sorted(sets))}): name one of them")
+    found = read_multiobject(shards, asked.split, asked.limit, asked.labels)
+    return found if asked.size is None else fitted(found, asked.size, asked.fit)
 
 
 def read_multiobject(

@@ -19,13 +19,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.objects.data.pictures import Image, Mask, Pictures, as_labels, count_clusters
-from akorn.objects.data.sets import SETS
+from akorn.objects.data.fitting import fitted
+from akorn.objects.data.picture_files import find_pictures
+from akorn.objects.data.picture_sets import Image, Mask, Pictures, as_labels, count_clusters
+from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.sets import ALIASES, SETS
 from akorn.runtime.files import replacing
 
 _STRETCH = 2**24  # bytes read at a time, about
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
 _ROUND = 1e-4  # how far beyond 0–1 floats may be: what resampling in float32 leaves
+
+
+@READERS.add("npz files")
+def open_npz(path: Path, asked: Asked) -> Pictures | None:
+    """What a file, or that of a folder for the split, holds; None where there is none."""
+    file = _file_in(path, asked) if path.is_dir() else path
+    if file is None or file.suffix.lower() != ".npz":
+        return None
+    found = read_npz(file, asked.limit, asked.labels)
+    return found if asked.size is None else fitted(found, asked.size, asked.fit)
+
+
+def _file_in(folder: Path, asked: Asked) -> Path | None:
+    """The file of the split; None where a folder has no npz files, or pictures beside files of no split."""
+    archives = sorted(folder.glob("*.npz"))
+    if not archives:
+        return None
+    for ending in ALIASES[asked.split]:
+        named = [path for path in archives if _is_named(path, ending)]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            said = ", ".join(path.name for path in named)
+            raise AkornError(f"{folder} has several files for {asked.split}: {said}")
+    said = ", ".join(path.name for path in archives)
+    pictures = bool(find_pictures(folder, 1))
+    every = [part for parts in ALIASES.values() for part in parts]
+    if pictures and not any(_is_named(path, part) for path in archives for part in every):
+        logging.getLogger(__name__).warning("%s: its pictures are read, not %s", folder, said)
+        return None
+    beside = ", or a folder with nothing but the pictures" if pictures else ""
+    raise AkornError(
+        f"{folder} has no split {asked.split!r}: expected {asked.split}.npz, found {said}; name the file that is"
+        f" meant{beside}"
+    )
+
+
+def _is_named(path: Path, part: str) -> bool:
+    """Whether a file's name is that of a part of the data."""
+    return path.stem == part or path.stem.endswith((f"_{part}", f"-{part}"))
 
 
 def read_npz(path: str | Path, limit: int | None = None, labels: bool = True) -> Pictures:

@@ -1,12 +1,28 @@
-"""The paper's data sets in numbers: how many clusters its tables use, picture sizes, how many pictures a split has."""
+"""Which data sets there are: each is registered once, in the module that draws or reads it. Torch-free.
+
+    @SETS.add("shapes", clusters=5, size=40, channels=1, counts=(40_000, 1_000, 1_000))
+    def block(rng, count): …                          # a set that we generate: how a block of pictures is drawn
+
+    SETS.register("voc", DataSet(clusters=4, size=256))     # a set that lies on the disk
+
+The package imports these modules (`akorn.objects.data`), so the registry is whole wherever it is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from akorn.errors import AkornError
+from akorn.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from akorn.objects.data.picture_sets import Image, Mask
+
+    Draw = Callable[[np.random.Generator, int], tuple[Image, Mask]]
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -21,27 +37,55 @@ ALIASES: Mapping[Split, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set of the paper's tables of settings (appendix)."""
+    """What the paper's tables of settings (appendix) say of a data set."""
 
-    clusters: int  # "#clusters set for eval"
-    size: int  # "image size": the side of a picture
+    clusters: int
+    """"#clusters set for eval"."""
+    size: int
+    """"image size": the side of a picture."""
     channels: int = 3
-    counts: tuple[int, int, int] | None = None  # pictures to train on, to validate with, to test on
+    counts: tuple[int, int, int] | None = None
+    """Pictures to train on, to validate with, to test on."""
+    draw: Draw | None = None
+    """For a set that we generate: a random generator and a number → so many pictures [N, C, H, W] and labels."""
 
 
-SETS: Mapping[str, DataSet] = {
-    "shapes": DataSet(5, 40, 1, (40_000, 1_000, 1_000)),
-    "tetrominoes": DataSet(4, 32, 3, (60_000, 10_000, 320)),
-    "dsprites": DataSet(7, 64, 3, (60_000, 10_000, 320)),
-    "clevr": DataSet(11, 128, 3, (60_000, 10_000, 320)),  # fewer to train on, where the file has no more
-    "clevrtex": DataSet(11, 128),
-    "clevrtex-ood": DataSet(11, 128),
-    "clevrtex-camo": DataSet(11, 128),
-    "voc": DataSet(4, 256),
-    "coco": DataSet(7, 256),
-    "imagenet": DataSet(7, 256),  # the paper has no number for it; COCO's, whose pictures are as rich
-}
-GENERATED = ("shapes", "tetrominoes", "dsprites")
+class Sets(Registry[DataSet]):
+    """Data sets by name."""
+
+    def __init__(self) -> None:
+        super().__init__("data set")
+
+    def add(
+        self, name: str, *, clusters: int, size: int, counts: tuple[int, int, int], channels: int = 3
+    ) -> Callable[[Draw], Draw]:
+        """Register a set that we generate, by the function that draws a block of its pictures."""
+
+        def enter(draw: Draw) -> Draw:
+            self.register(name, DataSet(clusters, size, channels, counts, draw))
+            return draw
+
+        return enter
+
+
+class _Generated(Collection[str]):
+    """The names of the sets that we generate, as they are registered now."""
+
+    def __init__(self, sets: Sets) -> None:
+        self._sets = sets
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, about in self._sets.items() if about.draw is not None)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SETS = Sets()
+GENERATED = _Generated(SETS)
 
 
 def check_split(split: str) -> Split:

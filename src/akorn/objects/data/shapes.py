@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import IGNORE, Image, Mask
+from akorn.objects.data.picture_sets import IGNORE, Image, Mask
+from akorn.objects.data.sets import SETS
 
 SIZE, STAMP = 40, 18
 FEWEST, MOST = 2, 4
@@ -35,6 +36,7 @@ def outlines() -> NDArray[np.bool_]:
 _STAMPS = outlines()
 
 
+@SETS.add("shapes", clusters=5, size=SIZE, channels=1, counts=(40_000, 1_000, 1_000))
 def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
     """Pictures uint8 [count, 1, 40, 40] and labels int16 [count, 40, 40]; what two stamps cover is labelled −1."""
     grey = np.rint(255 * rng.uniform(DARKEST, BRIGHTEST, count)).astype(np.uint8)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from akorn.objects.data.pictures import Image, Mask
+from akorn.objects.data.picture_sets import Image, Mask
+from akorn.objects.data.sets import SETS
 
 CANVAS, SIZE, CUT = 35, 32, 1
 SQUARE = 5  # the side of the squares that a piece is built of
@@ -38,6 +39,7 @@ _HEIGHTS = _PIECES.any(2).sum(1)
 _WIDTHS = _PIECES.any(1).sum(1)
 
 
+@SETS.add("tetrominoes", clusters=4, size=SIZE, counts=(60_000, 10_000, 320))
 def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
     """Pictures uint8 [count, 3, 32, 32] and labels int16 [count, 32, 32]."""
     labels = np.zeros((count, SIZE, SIZE), dtype=np.int16)

@@ -12,10 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from akorn.errors import AkornError
-from akorn.objects.data.files import FileSet, open_mask
 from akorn.objects.data.fitting import Fit
-from akorn.objects.data.pictures import IGNORE, Mask
-from akorn.objects.data.sets import Split
+from akorn.objects.data.picture_files import FileSet, open_mask
+from akorn.objects.data.picture_sets import IGNORE, Mask
+from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.sets import SETS, DataSet, Split
+
+SETS.register("voc", DataSet(clusters=4, size=256))
 
 _SEAM = 255
 _PLACES = ("", "VOC2012", "VOCdevkit/VOC2012")
@@ -50,6 +53,14 @@ def find_voc(folder: Path) -> Path | None:
         if (folder / place / "JPEGImages").is_dir() and (folder / place / "SegmentationObject").is_dir():
             return folder / place
     return None
+
+
+@READERS.add("VOC")
+def open_voc(path: Path, asked: Asked) -> VOCSet | None:
+    """The pictures of a split; None where the folder is not laid out so."""
+    if path.is_file() or find_voc(path) is None:
+        return None
+    return read_voc(path, asked.split, asked.size, asked.limit, asked.fit)
 
 
 def read_voc(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from akorn.augment.pictures import as_float
+from akorn.augment.image_batch import as_float
 
 
 def gaussian_noise(

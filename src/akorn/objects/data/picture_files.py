@@ -16,7 +16,7 @@ from PIL import UnidentifiedImageError
 
 from akorn.errors import AkornError
 from akorn.objects.data.fitting import Box, Fit, fit_image, fit_mask, source_box, told
-from akorn.objects.data.pictures import Image, Indices, Mask, Picture, Pictures, PictureSet, as_labels, stack
+from akorn.objects.data.picture_sets import Image, Indices, Mask, Picture, Pictures, PictureSet, as_labels, stack
 from akorn.objects.data.sets import SETS
 from akorn.runtime import pictures
 
