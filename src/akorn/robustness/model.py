@@ -12,7 +12,7 @@ from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.nn.convolution import Conv2d
 from akorn.robustness.baselines import ItrConvNet, ResNetNet, ViTNet
-from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, check
+from akorn.robustness.config import ARCHITECTURES, AkornConfig, ModelConfig, check
 from akorn.robustness.net import CifarNet
 
 __all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "ViTNet", "WithoutNormalisation", "build"]
@@ -61,13 +61,8 @@ class AkornNet(CifarNet):
 
 def build(config: ModelConfig) -> CifarNet:
     """The model that a config describes, freshly initialised."""
-    if isinstance(config, AkornConfig):
-        return AkornNet(config)
-    if isinstance(config, ItrConvConfig):
-        return ItrConvNet(config)
-    if isinstance(config, ResNetConfig):
-        return ResNetNet(config)
-    return ViTNet(config)
+    model: CifarNet = ARCHITECTURES.build(config)
+    return model
 
 
 class WithoutNormalisation(akn.UpdateRule):
