@@ -17,7 +17,8 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS
+from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS, Request
 from akorn.runtime.files import check_writable, make_folder
 
 if TYPE_CHECKING:
@@ -46,11 +47,6 @@ _Size = Annotated[
 ]
 """A size of a change, for pixels from 0 to 1."""
 
-ATTACKS = (
-    *("fgsm", "pgd", "pgd-smooth", "pgd-adaptive"),
-    *("square", "autoattack", "autoattack-adaptive", "autoattack-standard", "transfer"),
-)
-
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
@@ -65,11 +61,7 @@ class Options(CommonOptions):
     """Score only so many pictures, drawn at random by the seed."""
     starts: int = 1
     """Random starts K whose probabilities are averaged for every answer."""
-    attacks: str = ""
-    """Comma-separated: fgsm, pgd, pgd-smooth (on the loss in the mean over noisy pictures), pgd-adaptive (with the
-    gradients of the last Kuramoto steps alone), square, autoattack (rand with EoT for a random start, else standard),
-    autoattack-adaptive (with the gradients of pgd-adaptive), autoattack-standard (with the start fixed by the seed),
-    transfer (needs --source)."""
+    attacks: Annotated[str, tyro.conf.arg(help=f"Comma-separated: {ATTACKS.help()}.")] = ""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
     epsilon: _Size = EPSILON
@@ -112,7 +104,8 @@ def run(options: Options) -> int:
     from akorn.models import training_of
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
-    from akorn.robustness.report import PLOTS, Request, evaluate, shown_passes
+    from akorn.robustness.evaluation_plots import PLOTS, shown_passes
+    from akorn.robustness.report import evaluate
     from akorn.runtime.devices import pick_device
     from akorn.runtime.processes import is_main
 
@@ -183,13 +176,16 @@ def _check(options: Options) -> tuple[str, ...]:
             raise AkornError(f"--{name} must be from 0 to 1 (8/255 is 0.0314), got {getattr(options, name)}")
     if not 1 <= options.severity <= 5:
         raise AkornError(f"--severity must be from 1 to 5, got {options.severity}")
-    if "transfer" in wanted and options.source is None:
-        raise AkornError("--attacks transfer needs --source, the model whose adversarial pictures are transferred")
-    if options.source is not None and not options.checks and "transfer" not in wanted:
+    transferred = [name for name in wanted if ATTACKS[name].transferred]
+    if transferred and options.source is None:
+        raise AkornError(
+            f"--attacks {transferred[0]} needs --source, the model whose adversarial pictures are transferred"
+        )
+    if options.source is not None and not options.checks and not transferred:
         raise AkornError("--source is for --attacks transfer and for --checks, and neither was asked for")
     if options.data is None:
         raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py")
-    if options.checks or any(name.startswith(("square", "autoattack")) for name in wanted):
+    if options.checks or any(ATTACKS[name].needs_extra for name in wanted):
         from importlib.util import find_spec
 
         if find_spec("pyautoattack") is None:
