@@ -19,8 +19,8 @@ from akorn.engine.devices import numerics
 from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
-from akorn.robustness.noise import NoiseName, random_noise
 from akorn.robustness.protocol import NOISE
+from akorn.robustness.random_noise import NoiseName, random_noise
 from akorn.runtime.randomness import derive_seed
 
 Precision = Literal["float32", "tf32", "bf16"]

@@ -17,7 +17,7 @@ import torch
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
-from akorn.robustness.data.pictures import Pictures
+from akorn.robustness.data.labelled_pictures import Pictures
 
 
 @dataclass(frozen=True)
