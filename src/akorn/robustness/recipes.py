@@ -1,6 +1,6 @@
-"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and trainings of our own.
+"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and what ships.
 
-Torch-free to import.
+What else was tried is in results/trials.toml, as overrides of these. Torch-free to import.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from akorn.registry import Recipes
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, ViTConfig
 
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
-_SHIFTED = AugmentConfig(scale=(1.0, 1.0), ratio=(1.0, 1.0), shift=4, flip=0.5, jitter=0.0, grey=0.0)
 
 Change = Literal["augment", "augmix", "noise"]
 
@@ -82,19 +81,6 @@ def _falling() -> TrainConfig:
     return replace(_paper(), schedule=ScheduleConfig(name="linear"))
 
 
-def _high_rate() -> TrainConfig:
-    """The published protocol, but at ten times the learning rate, which falls to 0 in a line."""
-    return replace(_falling(), optimiser=OptimiserConfig(name="adam", learning_rate=1e-3))
-
-
-def _fast() -> TrainConfig:
-    """Half the published epochs, at ten times the learning rate, which falls to 0 in a line."""
-    return replace(_high_rate(), epochs=200)
-
-
-_CROP_LAST = DataConfig(order=("augmix", "noise", "augment"))
-_AUGMIX_LAST = DataConfig(order=("augment", "noise", "augmix"))
-
 _MIX = AkornConfig(attention=True, steps=(6, 4, 2))
 # N′ = N, as the paper says is usual below Eq. `ro`; it gives no other for CIFAR-10, and the published N′ = 2 is that of
 # the model with N = 2.
@@ -115,16 +101,6 @@ def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
     (docs/robustness.md): at a constant rate these walk on at random to the end, and what reads them must follow.
     """
     return CifarRecipe(model=AkornConfig(), train=replace(_falling(), epochs=80))
-
-
-@RECIPES.add
-def cifar10_akorn_conv_last_step() -> CifarRecipe:
-    """AKOrN-conv with gradients of the last Kuramoto step of each block alone, at a falling rate.
-
-    Unlike those through all steps they are no noise, and the first blocks learn. The network is far more accurate, and
-    as easily fooled as any other (docs/robustness.md).
-    """
-    return CifarRecipe(model=AkornConfig(gradient_steps=1), train=_falling())
 
 
 @RECIPES.add
@@ -186,18 +162,6 @@ def cifar10_itrconv() -> CifarRecipe:
 
 
 @RECIPES.add
-def cifar10_itrconv_fast() -> CifarRecipe:
-    """ItrConv in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe(model=ItrConvConfig(), train=_fast())
-
-
-@RECIPES.add
-def cifar10_itrconv_crop_last() -> CifarRecipe:
-    """cifar10_itrconv, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe(model=ItrConvConfig(), train=_paper(), data=_CROP_LAST)
-
-
-@RECIPES.add
 def cifar10_resnet18() -> CifarRecipe:
     """ResNet-18 (Tab. `advrobust`)."""
     return CifarRecipe(model=ResNetConfig(), train=_paper())
@@ -213,81 +177,6 @@ def cifar10_resnet18_noise02() -> CifarRecipe:
 def cifar10_resnet18_noise0225() -> CifarRecipe:
     """ResNet-18 trained on Gaussian noise, σ = 0.225 (the table beside Fig. `noisy_osc`)."""
     return CifarRecipe(model=ResNetConfig(), train=_paper(), data=DataConfig(noise=0.225))
-
-
-@RECIPES.add
-def cifar10_resnet18_fast() -> CifarRecipe:
-    """ResNet-18 in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe(model=ResNetConfig(), train=_fast())
-
-
-@RECIPES.add
-def cifar10_resnet18_noise02_fast() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.2, in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe(model=ResNetConfig(), train=_fast(), data=DataConfig(noise=0.2))
-
-
-@RECIPES.add
-def cifar10_resnet18_noise0225_fast() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.225, in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe(model=ResNetConfig(), train=_fast(), data=DataConfig(noise=0.225))
-
-
-@RECIPES.add
-def cifar10_resnet18_crop_last() -> CifarRecipe:
-    """cifar10_resnet18, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe(model=ResNetConfig(), train=_paper(), data=_CROP_LAST)
-
-
-@RECIPES.add
-def cifar10_resnet18_crop_last_falling_rate() -> CifarRecipe:
-    """A model of cifar10_resnet18_crop_last (`--init FOLDER`) trained on for 50 epochs, at a rate that falls to 0."""
-    train = replace(_falling(), epochs=50)
-    return CifarRecipe(model=ResNetConfig(), train=train, data=_CROP_LAST)
-
-
-@RECIPES.add
-def cifar10_resnet18_crop_last_high_rate() -> CifarRecipe:
-    """cifar10_resnet18_crop_last at ten times the rate, which falls to 0."""
-    return CifarRecipe(model=ResNetConfig(), train=_high_rate(), data=_CROP_LAST)
-
-
-@RECIPES.add
-def cifar10_resnet18_noise02_augmix_last() -> CifarRecipe:
-    """cifar10_resnet18_noise02, but with AugMix behind the noise."""
-    data = replace(_AUGMIX_LAST, noise=0.2)
-    return CifarRecipe(model=ResNetConfig(), train=_paper(), data=data)
-
-
-@RECIPES.add
-def cifar10_resnet18_noise0225_augmix_last() -> CifarRecipe:
-    """cifar10_resnet18_noise0225, but with AugMix behind the noise."""
-    data = replace(_AUGMIX_LAST, noise=0.225)
-    return CifarRecipe(model=ResNetConfig(), train=_paper(), data=data)
-
-
-@RECIPES.add
-def cifar10_resnet18_always_noise02() -> CifarRecipe:
-    """cifar10_resnet18_crop_last_high_rate that adds Gaussian noise of σ = 0.2 to whatever it sees, in tests too."""
-    return CifarRecipe(model=ResNetConfig(noise=0.2), train=_high_rate(), data=_CROP_LAST)
-
-
-@RECIPES.add
-def cifar10_resnet18_always_noise0225() -> CifarRecipe:
-    """cifar10_resnet18_crop_last_high_rate that adds Gaussian noise of σ = 0.225 to whatever it sees, in tests too."""
-    return CifarRecipe(model=ResNetConfig(noise=0.225), train=_high_rate(), data=_CROP_LAST)
-
-
-@RECIPES.add
-def cifar10_resnet18_usual() -> CifarRecipe:
-    """ResNet-18 in the usual way (shifts and flips; SGD): what others have measured on the published CIFAR-10-C.
-
-    On our corruptions it should be as often right, one by one; so it tells whether they are CIFAR-10-C's.
-    """
-    optimiser = OptimiserConfig(name="sgd", learning_rate=0.1, weight_decay=5e-4)
-    train = replace(_paper(), epochs=100, optimiser=optimiser, schedule=ScheduleConfig(name="cosine", warmup=390))
-    data = DataConfig(augment=_SHIFTED, augmix=False)
-    return CifarRecipe(model=ResNetConfig(), train=train, data=data)
 
 
 @RECIPES.add
@@ -334,7 +223,7 @@ CONTINUES = {
     "cifar10_resnet18_crop_last_falling_rate": "cifar10_resnet18_crop_last",
 }
 """Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so that this does not
-count as pre-training."""
+count as pre-training. The second is a trial by now, whose models still say its name."""
 
 SHIPPED = RECIPES.shipped
 """Name of shipped weights → the recipe that made them, the last one where there were two."""
