@@ -1,1 +1,3 @@
-"""The commands of this room: classify, eval, data make."""
+"""The commands of this room: classify, and its parts of eval (`evaluate`) and data make (`make`)."""
+
+COMMANDS = {"classify": ("akorn.robustness.commands.classify", "say what is on pictures, and how sure that is")}
