@@ -11,6 +11,7 @@ import pytest
 import torch
 from robustness_toy import TINY, write_cifar
 
+from akorn.cli import main
 from akorn.errors import AkornError
 from akorn.robustness.attack_suite import ATTACKS, Figures
 from akorn.robustness.attacked import Attempt
@@ -35,11 +36,10 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("mirror")
 def test_a_new_attack_needs_one_entry(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "dark-mirror (a toy)" in ATTACKS.help()
-    options = command.Options(
-        model=str(model_folder), data=write_cifar(tmp_path / "data"), attacks="dark-mirror", attack_limit=8,
-        epsilon=0.25, device="cpu", json=True, results=tmp_path / "results",
-    )  # fmt: skip
-    assert command.run(options) == 0
+    words = f"eval {model_folder} --data {write_cifar(tmp_path / 'data')} --attacks dark-mirror --attack-limit 8"
+    with pytest.raises(SystemExit) as end:
+        main([*words.split(), "--epsilon", "0.25", "--device", "cpu", "--json", "--results", str(tmp_path / "results")])
+    assert end.value.code == 0
     found = json.loads(capsys.readouterr().out)
     behind = found["scores"]["dark_mirror"]
     assert (behind["accuracy"], behind["pictures"]) == (found["dark_mirror"], 8)
