@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from akorn.robustness.attacks import PGD
 
 Figures = dict[str, dict[str, Any]]
-"""What an attack has found: `accuracy` in percent, `starts` and what else is behind a figure, by what its key adds to
-the attack's, "" for the attack's own figure."""
+"""An attack's figures, each with its `accuracy` in percent, its `starts` and whatever else it rests on. The main one
+stands under ""; another key, such as "_unattacked", follows the attack's in JSON."""
 Run = Callable[["Attempt"], Figures]
 Budget = Callable[[bool], Mapping[str, int]]
-"""Whether the model has a random start → how much a record of the attack must have of each setting."""
+"""(has the model a random start?) → the least that the tables accept, such as {"attack_steps": 50}."""
 
 
 def no_budget(random_start: bool) -> Mapping[str, int]:
-    """An attack that has no settings but ε."""
+    """That of an attack which has no settings but ε."""
     return {}
 
 
 def no_facts(request: Request) -> Mapping[str, Any]:
-    """An attack of which there is nothing to say but its figures and the usual settings."""
+    """Those of an attack which has only the settings that all attacks have."""
     return {}
 
 
@@ -112,7 +112,7 @@ def _starts_or_queries(random_start: bool) -> Mapping[str, int]:
 
 
 def _smoothing(request: Request) -> Mapping[str, Any]:
-    """It needs several noisy copies, whatever the model."""
+    """Several noisy copies are needed whatever the model, so their number is told apart from `eot`."""
     return {"smooth_eot": request.eot, "smooth_noise": request.epsilon / 2}
 
 
@@ -124,7 +124,7 @@ def fgsm(attempt: Attempt) -> Figures:
     return attempt.scored(FGSM(attempt.request.epsilon, attempt.request.eot))
 
 
-@ATTACKS.add("pgd", label="PGD, 50 steps", budget=_steps)
+@ATTACKS.add("pgd", label=f"PGD, {STEPS} steps", budget=_steps)
 def pgd(attempt: Attempt) -> Figures:
     """Projected gradient descent."""
     return attempt.scored(_pgd(attempt.request))
@@ -150,7 +150,7 @@ def pgd_smooth(attempt: Attempt) -> Figures:
     budget=_steps,
 )
 def pgd_adaptive(attempt: Attempt) -> Figures:
-    """PGD, by the gradients that `adaptive` stands for."""
+    """PGD; `adaptive` has changed the gradients that it follows."""
     return attempt.scored(_pgd(attempt.request))
 
 
@@ -183,7 +183,7 @@ def autoattack(attempt: Attempt) -> Figures:
     budget=_starts_or_queries,
 )
 def autoattack_adaptive(attempt: Attempt) -> Figures:
-    """AutoAttack, by the gradients that `adaptive` stands for."""
+    """AutoAttack; `adaptive` has changed the gradients that it follows."""
     return autoattack(attempt)
 
 

@@ -1,4 +1,4 @@
-"""The CIFAR models' settings, one dataclass an architecture. Torch-free, so that `--help` reads them quickly."""
+"""The CIFAR models' settings, one dataclass per architecture. Torch-free, so that `--help` reads them quickly."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ __all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "Vi
 class AkornNet(CifarNet):
     """AKOrN-conv and AKOrN-mix: blocks of a Kuramoto layer and a readout, at half the resolution each.
 
-    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw a picture, unless
-    the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
+    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw per picture,
+    unless the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
     """
 
     architecture = AkornConfig.architecture

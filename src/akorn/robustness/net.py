@@ -60,7 +60,7 @@ class CifarNet(HubModel):
     ) -> Tensor:
         """Logits [B, classes], float32, of pictures [B, 3, H, W] with values from 0 to 1.
 
-        generator: draws the starts, one a picture. start_seed: draws one start for all pictures instead.
+        generator: draws the starts, one per picture. start_seed: draws one start for all pictures instead.
         """
         if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
             raise ValueError(f"pictures are [B, 3, H, W] from 0 to 1, got {images.dtype} {list(images.shape)}")

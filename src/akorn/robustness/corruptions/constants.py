@@ -39,7 +39,7 @@ def _add(name: str, place: str, constants: tuple[Any, ...], *, common: bool = Tr
 
 # standard deviation
 _add("gaussian_noise", "pixel_noise:gaussian_noise", (0.04, 0.06, 0.08, 0.09, 0.10))
-# photons a pixel of value 1
+# photons per pixel of value 1
 _add("shot_noise", "pixel_noise:shot_noise", (500, 250, 100, 75, 50))
 # share of values replaced
 _add("impulse_noise", "pixel_noise:impulse_noise", (0.01, 0.02, 0.03, 0.05, 0.07))

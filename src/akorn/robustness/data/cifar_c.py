@@ -1,4 +1,4 @@
-"""CIFAR-10-C from its `.npy` files: a file a corruption, the test set at severity 1, then at 2, and so on to 5.
+"""CIFAR-10-C from its `.npy` files: one file per corruption, the test set at severity 1, then at 2, and so on to 5.
 
 A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures, severities or
 corruptions, and its figures are ours, not those of the published set.
