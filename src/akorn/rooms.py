@@ -91,8 +91,7 @@ def _models() -> Iterator[tuple[str, tuple[str, str]]]:
         module = part(room, "recipes")
         for name in module.RECIPES:
             yield name.replace("_", "-"), (room, name)
-        shipped: Mapping[str, str] = module.SHIPPED if hasattr(module, "SHIPPED") else module.RECIPES.shipped
-        for weights, name in shipped.items():
+        for weights, name in module.RECIPES.shipped.items():
             yield weights, (room, name)
 
 
@@ -104,8 +103,6 @@ def settings_of(room: str, recipe: str) -> dict[str, Any]:
 def config_of(room: str, settings: Mapping[str, Any]) -> Any:
     """The config that JSON values describe; AkornError names the one that is unknown or cannot be."""
     module = part(room, "config")
-    if not hasattr(module, "ARCHITECTURES"):
-        return module.from_settings(settings)
     config = from_json(settings, module.ARCHITECTURES)
     module.check(config)
     return config
@@ -113,10 +110,7 @@ def config_of(room: str, settings: Mapping[str, Any]) -> Any:
 
 def build(room: str, settings: Mapping[str, Any]) -> HubModel:
     """The model that settings describe, freshly initialised."""
-    config = config_of(room, settings)
-    module = part(room, "config")
-    build = module.ARCHITECTURES.build if hasattr(module, "ARCHITECTURES") else part(room, "model").build
-    model: HubModel = build(config)
+    model: HubModel = part(room, "config").ARCHITECTURES.build(config_of(room, settings))
     return model
 
 

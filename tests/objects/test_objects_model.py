@@ -20,11 +20,11 @@ from akorn.objects.config import (
     ModelConfig,
     ViTConfig,
     check,
-    from_settings,
-    to_settings,
 )
 from akorn.objects.model import ObjectsNet, build
 from akorn.objects.recipes import RECIPES
+from akorn.rooms import config_of
+from akorn.settings import as_json
 
 SMALL = {"image_size": 12, "patch": 4, "channels": 16}
 AKORN = AkornConfig(**SMALL, steps=3, heads=2)
@@ -211,11 +211,11 @@ def test_compiling_one_step_changes_nothing(config: ModelConfig) -> None:
 
 @each(*ALL)
 def test_settings_go_round(config: ModelConfig) -> None:
-    settings = to_settings(config)
+    settings = as_json(config)
     assert settings["architecture"] == config.architecture
-    assert from_settings(settings) == config
+    assert config_of("objects", settings) == config
     with pytest.raises(AkornError, match="unknown setting 'colour'"):
-        from_settings({**settings, "colour": 1})
+        config_of("objects", {**settings, "colour": 1})
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_saved_model_is_the_model(config: ModelConfig, tmp_path: Path) -> None
     model.save_pretrained(tmp_path, dtype="float32")
     stored = read_folder(tmp_path)
     assert stored.task == "objects"
-    again = made(from_settings(stored.settings), seed=1)
+    again = made(config_of("objects", stored.settings), seed=1)
     load_weights(again, stored.weights, tmp_path)
     torch.testing.assert_close(again(pictures(), generator=draw()), model(pictures(), generator=draw()))
 

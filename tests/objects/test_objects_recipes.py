@@ -13,7 +13,7 @@ from akorn.engine.config import check as check_training
 from akorn.objects.config import AkornConfig, AkornConvConfig, ItrConvConfig, ViTConfig, check
 from akorn.objects.data.sets import SETS
 from akorn.objects.model import build
-from akorn.objects.recipes import RECIPES, SHIPPED, ObjectsRecipe
+from akorn.objects.recipes import RECIPES, ObjectsRecipe
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -85,8 +85,11 @@ def test_blocks_and_dimensions_are_those_of_the_names() -> None:
 
 
 def test_shipped_weights_have_recipes() -> None:
-    assert set(SHIPPED) == {"shapes", "tetrominoes", "dsprites"}
-    assert all(SHIPPED[name].startswith(f"{name}_akorn") and SHIPPED[name] in RECIPES for name in SHIPPED)
+    assert set(RECIPES.shipped) == {"shapes", "tetrominoes", "dsprites"}
+    assert all(
+        RECIPES.shipped[name].startswith(f"{name}_akorn") and RECIPES.shipped[name] in RECIPES
+        for name in RECIPES.shipped
+    )
 
 
 def test_settings_can_be_overridden_from_the_command_line() -> None:

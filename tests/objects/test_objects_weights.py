@@ -15,9 +15,9 @@ from akorn.objects import generate
 from akorn.objects.config import AkornConfig
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import build
-from akorn.objects.recipes import SHIPPED
+from akorn.objects.recipes import RECIPES
 
-HERE = [name for name in SHIPPED if name in list_models(pretrained=True)]
+HERE = [name for name in RECIPES.shipped if name in list_models(pretrained=True)]
 # What a model must reach on the first 24 test pictures: less than its card says of all, far more than chance.
 AT_LEAST = {"tetrominoes": (80, 50), "dsprites": (65, 55), "shapes": (62, 42)}
 
@@ -28,7 +28,7 @@ def test_a_model_that_ships(name: str) -> None:
     card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
     for word in ("recipe", "seed", "data", "FG-ARI"):
         assert word in card
-    assert (training_of(name) or {})["recipe"] == SHIPPED[name]
+    assert (training_of(name) or {})["recipe"] == RECIPES.shipped[name]
     model = create_model(name, pretrained=True)
     found = evaluate(model, generate(name, "test", 24))
     fg_ari, mbo = AT_LEAST[name]

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.robustness.corruptions import ALL, COMMON, CONSTANTS, EXTRA, SEVERITIES, corrupt
+from akorn.robustness.corruptions import ALL, COMMON, CONSTANTS, CORRUPTIONS, EXTRA, SEVERITIES, corrupt
 from akorn.robustness.corruptions.blur import zoom_blur
 from akorn.robustness.corruptions.clouds import plasma
 from akorn.robustness.corruptions.draws import Draws, picture_keys
 from akorn.robustness.corruptions.filters import gaussian, motion_blur, sample, zoom
 from akorn.robustness.corruptions.ice import ice_sheets
-from akorn.robustness.corruptions.noise import shot_noise
+from akorn.robustness.corruptions.pixel_noise import shot_noise
 
 Bytes = NDArray[np.uint8]
 STORED = Path(__file__).with_name("corruptions.npz")
@@ -61,6 +61,9 @@ def test_the_names_are_those_of_the_benchmark() -> None:
     assert len(COMMON) == 15
     assert len(EXTRA) == 4
     assert set(ALL) == {*COMMON, *EXTRA}
+    for corruption in CORRUPTIONS.values():
+        assert len(corruption.constants) == 5
+        assert callable(corruption.load())
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -21,7 +21,8 @@ from akorn.robustness.config import AkornConfig, ItrConvConfig, ResNetConfig
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings
 from akorn.robustness.model import AkornNet, build
-from akorn.robustness.report import Request, evaluate
+from akorn.robustness.protocol import Request
+from akorn.robustness.report import evaluate
 
 LONGER = replace(TINY, steps=(3, 2, 1))
 
@@ -143,8 +144,8 @@ def watch(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[bool]
 
 def test_both_attacks_have_scores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
-    by_gradients = watch(monkeypatch, "akorn.robustness.report", "attacked_score")
-    automatic = watch(monkeypatch, "akorn.robustness.report", "autoattack")
+    by_gradients = watch(monkeypatch, "akorn.robustness.attacked", "attacked_score")
+    automatic = watch(monkeypatch, "akorn.robustness.attacked", "autoattack")
     few = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
     request = Request(attacks=("pgd-adaptive", "pgd", "autoattack-adaptive"), eot=2, steps=2, queries=5)
     found = evaluate(build(LONGER), few, request, EvalSettings())

@@ -31,7 +31,7 @@ from akorn.robustness.evaluate import (
     score,
 )
 from akorn.robustness.model import build
-from akorn.robustness.noise import random_noise
+from akorn.robustness.random_noise import random_noise
 
 EPSILON = 8 / 255
 

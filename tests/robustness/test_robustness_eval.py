@@ -25,7 +25,8 @@ from akorn.robustness.corruptions.store import make_cifar10c
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings, Score, score
 from akorn.robustness.model import build
-from akorn.robustness.report import Request, evaluate
+from akorn.robustness.protocol import Request
+from akorn.robustness.report import evaluate
 
 
 def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +130,7 @@ def test_checks_and_warnings_are_printed(
 
     monkeypatch.setattr("akorn.robustness.report.check_defence", checked)
     monkeypatch.setattr(
-        "akorn.robustness.report.autoattack",
+        "akorn.robustness.attacked.autoattack",
         lambda model, images, labels, **options: AutoAttacked(images, labels < 0, 3, "rand", ("it looks [odd]",)),
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
@@ -205,7 +206,7 @@ def test_what_was_scored_before_an_interruption_is_recorded(
     def interrupted(*words: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("akorn.robustness.report.attacked_score", interrupted)
+    monkeypatch.setattr("akorn.robustness.attacked.attacked_score", interrupted)
     options = eval_robustness.Options(
         model=str(model_folder), data=write_cifar(tmp_path / "data"), attacks="pgd,transfer", device="cpu",
         source=str(model_folder), results=tmp_path / "results",

@@ -22,11 +22,11 @@ from akorn.robustness.config import (
     ResNetConfig,
     ViTConfig,
     check,
-    from_settings,
-    to_settings,
 )
 from akorn.robustness.model import AkornNet, CifarNet, ResNetNet, WithoutNormalisation, build
 from akorn.robustness.recipes import cifar10_akorn_conv_no_omega
+from akorn.rooms import config_of
+from akorn.settings import as_json
 
 MIX = replace(TINY, attention=True, heads=2)
 BASELINES: list[ModelConfig] = [
@@ -139,7 +139,7 @@ def test_a_noisy_resnet_adds_noise_of_its_size_whatever_it_does(training: bool) 
 
 
 def test_a_resnet_of_before_there_was_noise_has_none() -> None:
-    model = build(from_settings({"architecture": "resnet", "width": 4, "blocks": [1]}))
+    model = build(config_of("robustness", {"architecture": "resnet", "width": 4, "blocks": [1]}))
     assert not model.random_start
 
 
@@ -237,14 +237,14 @@ SETTINGS = AkornConfig(g="plain", gamma=0.5, learn_gamma=True)
 def test_settings_there_and_back(config: ModelConfig) -> None:
     import json
 
-    assert from_settings(json.loads(json.dumps(to_settings(config)))) == config
+    assert config_of("robustness", json.loads(json.dumps(as_json(config)))) == config
 
 
 def test_settings_from_before_g_and_gamma_could_be_chosen() -> None:
-    old = to_settings(AkornConfig(n=4))
+    old = as_json(AkornConfig(n=4))
     for name in ("g", "gamma", "learn_gamma"):
         del old[name]
-    assert from_settings(old) == AkornConfig(n=4, g="residual", gamma=1.0, learn_gamma=False)
+    assert config_of("robustness", old) == AkornConfig(n=4, g="residual", gamma=1.0, learn_gamma=False)
 
 
 def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
@@ -252,7 +252,7 @@ def test_a_model_in_a_folder(tmp_path: Path, images: Tensor) -> None:
     write_folder(tmp_path / "model", model, "float32")
     stored = read_folder(tmp_path / "model")
     assert stored.task == "robustness"
-    again = build(from_settings(stored.settings)).eval()
+    again = build(config_of("robustness", stored.settings)).eval()
     load_weights(again, stored.weights, tmp_path)
     with torch.no_grad():
         torch.testing.assert_close(again(images, start_seed=0), model(images, start_seed=0))
@@ -292,9 +292,9 @@ def test_impossible_settings_are_refused(config: ModelConfig, words: str) -> Non
 
 def test_foreign_settings_and_pictures_are_refused() -> None:
     with pytest.raises(AkornError, match="architecture is 'vgg'"):
-        from_settings({"architecture": "vgg"})
+        config_of("robustness", {"architecture": "vgg"})
     with pytest.raises(AkornError, match="unknown setting 'colour'"):
-        from_settings({"architecture": "resnet", "colour": 1})
+        config_of("robustness", {"architecture": "resnet", "colour": 1})
     model = made(TINY)
     for wrong in (torch.zeros(2, 1, 32, 32), torch.zeros(3, 32, 32), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)):
         with pytest.raises(ValueError, match="pictures are"):

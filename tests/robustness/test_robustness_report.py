@@ -12,7 +12,7 @@ import pytest
 import torch
 from robustness_toy import TINY, write_cifar
 
-from akorn.robustness import plots, report
+from akorn.robustness import attacked, plots, report
 from akorn.robustness.attacks import PGD
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
@@ -21,8 +21,10 @@ from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.corruptions.store import make_cifar10c
 from akorn.robustness.data import load_cifar10
 from akorn.robustness.evaluate import EvalSettings, Score, fixed_start, sample, score
+from akorn.robustness.evaluation_plots import shown_passes
 from akorn.robustness.model import CifarNet, build
-from akorn.robustness.report import Request, evaluate, shown_passes
+from akorn.robustness.protocol import Request
+from akorn.robustness.report import evaluate
 
 
 def test_some_corruptions_are_scored_without_a_mean(tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_autoattack_gets_the_version_that_fits_the_model(tmp_path: Path, monkeyp
         tests = 3 if model.random_start else 1
         return AutoAttacked(images, torch.tensor([True] * 3 + [False]), tests, options["version"], ("suspicious",))
 
-    monkeypatch.setattr("akorn.robustness.report.autoattack", fake)
+    monkeypatch.setattr("akorn.robustness.attacked.autoattack", fake)
     pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
     request = Request(("autoattack", "autoattack-standard", "square"), epsilon=0.1)
     model = build(TINY)
@@ -105,8 +107,9 @@ def test_without_an_attack_pictures_must_be_right_in_every_test(
         right = torch.tensor(answers.get(options.get("purpose", "clean"), [1, 1, 1, 1])).bool()
         return Score(torch.eye(10)[torch.where(right, labels, (labels + 1) % 10)], labels, settings.starts)
 
-    monkeypatch.setattr("akorn.robustness.report.autoattack", fake)
-    monkeypatch.setattr("akorn.robustness.report.score", answer)
+    monkeypatch.setattr("akorn.robustness.attacked.autoattack", fake)
+    for place in ("report", "attacked"):
+        monkeypatch.setattr(f"akorn.robustness.{place}.score", answer)
     pictures = load_cifar10(write_cifar(tmp_path), "test").take(slice(4))
     found = evaluate(build(TINY), pictures, Request(("autoattack",)), EvalSettings(starts=4))
     assert (found.metrics["clean"], found.metrics["autoattack"], found.metrics["autoattack_unattacked"]) == (
@@ -147,7 +150,7 @@ def test_adversarial_pictures_are_adaptive_where_the_attacks_are(
 
     monkeypatch.setattr(plots, "plot_adversarial", seen)
     entered = []
-    monkeypatch.setattr(report, "last_steps", lambda model: entered.append(model) or nullcontext())
+    monkeypatch.setattr(attacked, "last_steps", lambda model: entered.append(model) or nullcontext())
     request = Request(limit=3, attack_limit=1, steps=1, eot=1, plots=tmp_path)
     for attacks, times in (((), 0), (("pgd",), 0), (("pgd-adaptive",), 2)):
         entered.clear()
@@ -187,7 +190,7 @@ def test_pgd_smooth_has_noise_and_pgd_none(tmp_path: Path, monkeypatch: pytest.M
         noise.append(attack.noise)
         return score(model, images, labels)
 
-    monkeypatch.setattr("akorn.robustness.report.attacked_score", seen)
+    monkeypatch.setattr("akorn.robustness.attacked.attacked_score", seen)
     pictures = load_cifar10(write_cifar(tmp_path), "test")
     evaluate(build(TINY), pictures, Request(("pgd", "pgd-smooth"), limit=2, epsilon=0.1), EvalSettings())
     assert noise == [0, pytest.approx(0.05)]

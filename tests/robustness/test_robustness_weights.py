@@ -11,20 +11,20 @@ from PIL import Image
 
 from akorn.hub import load_weights, read_folder
 from akorn.models import WEIGHTS, create_model, training_of
-from akorn.robustness.config import from_settings
 from akorn.robustness.model import build
-from akorn.robustness.recipes import SHIPPED
+from akorn.robustness.recipes import RECIPES
+from akorn.rooms import config_of
 
 SHEETS = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", RECIPES.shipped)
 def test_the_classifier_that_ships(name: str) -> None:
     assert (WEIGHTS / name / "model.safetensors").stat().st_size < 16_000_000
     card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
     for word in ("recipe", "seed", "data", "accuracy"):
         assert word in card
-    assert (training_of(name) or {})["recipe"] == SHIPPED[name]
+    assert (training_of(name) or {})["recipe"] == RECIPES.shipped[name]
 
 
 # What the weights that ship answered to this picture when they were trained; new weights have other numbers.
@@ -38,7 +38,9 @@ def test_the_answers_stay_whatever_settings_come_after() -> None:
     torch.testing.assert_close(shipped, torch.tensor([LOGITS]), rtol=0, atol=2e-3)
     stored = read_folder(WEIGHTS / "cifar10-conv")
     later = ("g", "gamma", "learn_gamma")  # a folder from before these could be chosen lacks them
-    old = build(from_settings({name: value for name, value in stored.settings.items() if name not in later})).eval()
+    old = build(
+        config_of("robustness", {name: value for name, value in stored.settings.items() if name not in later})
+    ).eval()
     load_weights(old, stored.weights, WEIGHTS / "cifar10-conv")
     torch.testing.assert_close(old(picture, start_seed=0), shipped, rtol=0, atol=0)
 

@@ -14,7 +14,7 @@ from akorn.augment.config import AugmentConfig
 from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
 from akorn.registry import Architectures
-from akorn.settings import as_json, check_fields, from_json
+from akorn.settings import check_fields
 
 Position = Literal["gta", "absolute", "rotary"]
 Rule = Literal["kuramoto", "without-projection", "residual"]
@@ -175,18 +175,6 @@ class ObjectsRecipe:
     """Start from these weights instead of from scratch: the name of shipped ones, or a model's folder."""
     temperature: float = 0.1
     """Of the contrastive loss (NT-Xent)."""
-
-
-def to_settings(config: ModelConfig) -> dict[str, Any]:
-    """The config as JSON values, with its architecture."""
-    return as_json(config)
-
-
-def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
-    """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    config: ModelConfig = from_json(settings, ARCHITECTURES)
-    check(config)
-    return config
 
 
 def check(config: ModelConfig) -> None:

@@ -23,7 +23,8 @@ from akorn.hub import HubModel
 from akorn.nn import GTA, AbsolutePosition, Position, RotaryPosition
 from akorn.nn.checks import whole_steps
 from akorn.nn.position import Grid
-from akorn.objects.config import ModelConfig, check, to_settings
+from akorn.objects.config import ModelConfig, check
+from akorn.settings import as_json
 
 States = list[list[Tensor]]
 """The states of each block, first to last: at its start and after each step."""
@@ -49,7 +50,7 @@ class ObjectsNet(HubModel):
 
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
-        return to_settings(self.config)
+        return as_json(self.config)
 
     def forward(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The embedding that SimCLR trains, [B, C], float32: an MLP of the features' maximum over all patches."""

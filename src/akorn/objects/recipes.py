@@ -23,7 +23,7 @@ from akorn.objects.config import (
 )
 from akorn.registry import Recipes
 
-__all__ = ["RECIPES", "SHIPPED", "DataConfig", "ObjectsRecipe", "ValidConfig"]
+__all__ = ["RECIPES", "DataConfig", "ObjectsRecipe", "ValidConfig"]
 
 RECIPES: Recipes[ObjectsRecipe] = Recipes()
 
@@ -306,7 +306,3 @@ def imagenet_akorn() -> ObjectsRecipe:
     model = AkornConfig(image_size=256, patch=16, channels=768, blocks=3, steps=4, norm_c=True)
     data = DataConfig("imagenet", augment=AugmentConfig(flip=0.5))
     return ObjectsRecipe(model=model, train=_train(400, 5e-4, 512), data=data)
-
-
-SHIPPED = RECIPES.shipped
-"""Names of shipped weights → the recipes that made them."""

@@ -18,7 +18,7 @@ from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
-from akorn.objects.config import ObjectsRecipe, check, to_settings
+from akorn.objects.config import ObjectsRecipe, check
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.picture_files import FileSet, looked_at
@@ -26,6 +26,7 @@ from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
 from akorn.runtime.json_files import read_object
+from akorn.settings import as_json
 
 
 class TrainingPictures:
@@ -69,7 +70,7 @@ class ObjectsTask(Task):
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         if data["fit"] == "crop":  # as it has always been: older checkpoints do not tell
             del data["fit"]
-        model = to_settings(self.recipe.model)
+        model = as_json(self.recipe.model)
         return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
 
     def fingerprint(self) -> str:

@@ -1,4 +1,6 @@
 from .adaptive import last_steps as last_steps
+from .attack_suite import ATTACKS as ATTACKS
+from .attacked import Attempt as Attempt
 from .attacks import FGSM as FGSM
 from .attacks import PGD as PGD
 from .attacks import gradient_agreement as gradient_agreement

@@ -55,7 +55,7 @@ class PGD:
     """Random points of the ball to begin at, one after another."""
     loss: LossName = "cross-entropy"
     at_once: int | None = None
-    """Pictures, each counted once a start, that run at once; at least all that the attack is given, with one start."""
+    """Pictures, each counted once per start, that run at once; at least all that the attack gets, with one start."""
     noise: float = 0.0
     """σ of the Gaussian noise on the pictures behind each gradient, new for every start; 0 for none."""
 
@@ -211,7 +211,7 @@ def _copies(images: Tensor, count: int, noise: float, generator: torch.Generator
 
 
 def _shares(eot: int, pictures: int, at_once: int | None) -> list[int]:
-    """How many starts run at once, one number a pass: as equal as can be, since each size is a search for cuDNN."""
+    """How many starts run at once, one number per pass: as equal as can be, since each size is a search for cuDNN."""
     most = max(1, min(eot, (at_once or 0) // max(1, pictures)))
     passes = -(-eot // most)
     return [eot // passes + (place < eot % passes) for place in range(passes)]

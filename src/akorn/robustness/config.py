@@ -1,4 +1,4 @@
-"""The CIFAR models' settings, one dataclass an architecture. Torch-free, so that `--help` reads them quickly."""
+"""The CIFAR models' settings, one dataclass per architecture. Torch-free, so that `--help` reads them quickly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from akorn.errors import AkornError
-from akorn.settings import as_json, check_fields, from_json
+from akorn.registry import Architectures
+from akorn.settings import check_fields
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 """CIFAR-10's, in the order of its labels."""
@@ -17,7 +18,11 @@ SIDE = 32
 Head = Literal["classes", "projection"]
 """What follows the features: averages and a linear map to the classes, or SimCLR's projection for pre-training."""
 
+ARCHITECTURES = Architectures()
+"""The kinds of models for CIFAR-10, by the name that config.json has."""
 
+
+@ARCHITECTURES.add("akorn", model="akorn.robustness.model:AkornNet")
 @dataclass(frozen=True)
 class AkornConfig:
     """AKOrN; the defaults are the paper's convolutional model, AKOrN-conv with N = 2.
@@ -27,7 +32,7 @@ class AkornConfig:
     convolution maps both X and C between blocks, where the paper is silent or may be read to have two.
     """
 
-    architecture: ClassVar[str] = "akorn"
+    architecture: ClassVar[str]
 
     channels: tuple[int, ...] = (64, 128, 256)
     """Channels of each block: oscillators times N."""
@@ -70,11 +75,12 @@ class AkornConfig:
     classes: int = 10
 
 
+@ARCHITECTURES.add("itrconv", model="akorn.robustness.baselines:ItrConvNet")
 @dataclass(frozen=True)
 class ItrConvConfig:
     """Iterative convolution: AKOrN-conv's shape without the Kuramoto update."""
 
-    architecture: ClassVar[str] = "itrconv"
+    architecture: ClassVar[str]
 
     channels: tuple[int, ...] = (64, 128, 256)
     kernels: tuple[int, ...] = (9, 7, 5)
@@ -83,11 +89,12 @@ class ItrConvConfig:
     classes: int = 10
 
 
+@ARCHITECTURES.add("resnet", model="akorn.robustness.baselines:ResNetNet")
 @dataclass(frozen=True)
 class ResNetConfig:
     """ResNet-18 in its form for small pictures."""
 
-    architecture: ClassVar[str] = "resnet"
+    architecture: ClassVar[str]
 
     width: int = 64
     """Channels of the first stage; each further one has twice as many."""
@@ -100,11 +107,12 @@ class ResNetConfig:
     classes: int = 10
 
 
+@ARCHITECTURES.add("vit", model="akorn.robustness.baselines:ViTNet")
 @dataclass(frozen=True)
 class ViTConfig:
     """A vision transformer; its size is our choice, near AKOrN's number of parameters."""
 
-    architecture: ClassVar[str] = "vit"
+    architecture: ClassVar[str]
 
     channels: int = 256
     heads: int = 8
@@ -120,22 +128,6 @@ class ViTConfig:
 
 
 ModelConfig = AkornConfig | ItrConvConfig | ResNetConfig | ViTConfig
-
-_CLASSES: dict[str, type[ModelConfig]] = {
-    kind.architecture: kind for kind in (AkornConfig, ItrConvConfig, ResNetConfig, ViTConfig)
-}
-
-
-def to_settings(config: ModelConfig) -> dict[str, Any]:
-    """The config as JSON values, with its architecture."""
-    return as_json(config)
-
-
-def from_settings(settings: Mapping[str, Any]) -> ModelConfig:
-    """What `to_settings` wrote; AkornError names the field that is unknown or has a value of the wrong kind."""
-    config = from_json(settings, _CLASSES)
-    check(config)
-    return config
 
 
 def check(config: ModelConfig) -> None:

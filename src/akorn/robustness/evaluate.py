@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
-from akorn.robustness.noise import NoiseName, random_noise
 from akorn.robustness.protocol import NOISE
+from akorn.robustness.random_noise import NoiseName, random_noise
 from akorn.runtime.precision import numerics
 from akorn.runtime.randomness import derive_seed
 
@@ -81,6 +81,8 @@ class Score:
 
 Change = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 """(pictures from 0 to 1, labels, generator) → the pictures as the model gets them."""
+Perturb = Callable[[Any, Tensor, Tensor, torch.Generator], Tensor]
+"""An attack, such as PGD: (model, pictures from 0 to 1, labels, generator) → adversarial pictures."""
 
 
 @torch.no_grad()
@@ -148,7 +150,7 @@ def attacked_score(
     model: nn.Module,
     images: Tensor,
     labels: Tensor,
-    attack: PGD | FGSM,
+    attack: Perturb,
     settings: EvalSettings | None = None,
     *,
     source: nn.Module | None = None,
@@ -161,7 +163,7 @@ def attacked_score(
     """
     settings = settings if settings is not None else EvalSettings()
     victim = source if source is not None else model
-    if attack.at_once is None:
+    if isinstance(attack, PGD | FGSM) and attack.at_once is None:
         attack = replace(attack, at_once=settings.batch_size)
 
     def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:

@@ -12,7 +12,7 @@ from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn.nn.convolution import Conv2d
 from akorn.robustness.baselines import ItrConvNet, ResNetNet, ViTNet
-from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, check
+from akorn.robustness.config import ARCHITECTURES, AkornConfig, ModelConfig, check
 from akorn.robustness.net import CifarNet
 
 __all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "ViTNet", "WithoutNormalisation", "build"]
@@ -21,8 +21,8 @@ __all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "Vi
 class AkornNet(CifarNet):
     """AKOrN-conv and AKOrN-mix: blocks of a Kuramoto layer and a readout, at half the resolution each.
 
-    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw a picture, unless
-    the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
+    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw per picture,
+    unless the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
     """
 
     architecture = AkornConfig.architecture
@@ -61,13 +61,8 @@ class AkornNet(CifarNet):
 
 def build(config: ModelConfig) -> CifarNet:
     """The model that a config describes, freshly initialised."""
-    if isinstance(config, AkornConfig):
-        return AkornNet(config)
-    if isinstance(config, ItrConvConfig):
-        return ItrConvNet(config)
-    if isinstance(config, ResNetConfig):
-        return ResNetNet(config)
-    return ViTNet(config)
+    model: CifarNet = ARCHITECTURES.build(config)
+    return model
 
 
 class WithoutNormalisation(akn.UpdateRule):

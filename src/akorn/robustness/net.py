@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from akorn.hub import HubModel
-from akorn.robustness.config import ModelConfig, to_settings
+from akorn.robustness.config import ModelConfig
+from akorn.settings import as_json
 
 
 class CifarNet(HubModel):
@@ -53,14 +54,14 @@ class CifarNet(HubModel):
 
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
-        return to_settings(self.config)
+        return as_json(self.config)
 
     def forward(
         self, images: Tensor, generator: torch.Generator | None = None, start_seed: int | None = None
     ) -> Tensor:
         """Logits [B, classes], float32, of pictures [B, 3, H, W] with values from 0 to 1.
 
-        generator: draws the starts, one a picture. start_seed: draws one start for all pictures instead.
+        generator: draws the starts, one per picture. start_seed: draws one start for all pictures instead.
         """
         if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
             raise ValueError(f"pictures are [B, 3, H, W] from 0 to 1, got {images.dtype} {list(images.shape)}")

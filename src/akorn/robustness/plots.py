@@ -22,7 +22,7 @@ _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
 
 
 def plot_reliability(sets: Mapping[str, Reliability], out: str | Path) -> Path:
-    """Accuracy against confidence, a panel a set (Fig. `ece_bar`); on the diagonal, confidence is accuracy.
+    """Accuracy against confidence, one panel per set (Fig. `ece_bar`); on the diagonal, confidence is accuracy.
 
     Below stands which share of the predictions each bar rests on; those on next to none are pale.
     """

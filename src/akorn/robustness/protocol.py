@@ -2,6 +2,11 @@
 of RESULTS.md ask of a record. Torch-free.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
 EPSILON = 8 / 255
 """Size of attacks in the ℓ∞ norm, for pixels from 0 to 1 (Tab. `advrobust`)."""
 NOISE = 64 / 255
@@ -16,3 +21,22 @@ ATTACKED = 1000
 """Pictures, drawn at random, that an attack of the tables has to be scored on."""
 CHECKED = 200
 """Pictures of the checks of a defence."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for beside clean accuracy, noise and calibration."""
+
+    attacks: tuple[str, ...] = ()
+    """Names of `akorn.robustness.attack_suite.ATTACKS`."""
+    limit: int | None = None
+    attack_limit: int | None = None
+    epsilon: float = EPSILON
+    eot: int = EOT
+    steps: int = STEPS
+    queries: int = QUERIES
+    noise: float = NOISE
+    corrupted: Path | None = None
+    severity: int = 5
+    checks: bool = False
+    plots: Path | None = None

@@ -1,21 +1,20 @@
-"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and trainings of our own.
+"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and what ships.
 
-Torch-free to import.
+What else was tried is in results/trials.toml, as overrides of these. Torch-free to import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
+from akorn.registry import Recipes
 from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, ResNetConfig, ViTConfig
 
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
-_SHIFTED = AugmentConfig(scale=(1.0, 1.0), ratio=(1.0, 1.0), shift=4, flip=0.5, jitter=0.0, grey=0.0)
 
 Change = Literal["augment", "augmix", "noise"]
 
@@ -51,7 +50,7 @@ class ValidConfig:
 class CifarRecipe:
     """A whole CIFAR-10 run: model, data and training."""
 
-    name: str
+    name: str = ""
     model: ModelConfig = field(default_factory=AkornConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     data: DataConfig = field(default_factory=DataConfig)
@@ -60,6 +59,9 @@ class CifarRecipe:
     """A model's folder to start from, pre-trained by a tiny_imagenet recipe or trained before; its head is left out."""
     channels_last: bool = True
     """Keep pictures and weights with the channels last in memory, which GPUs convolve faster; files do not show it."""
+
+
+RECIPES: Recipes[CifarRecipe] = Recipes()
 
 
 def _paper() -> TrainConfig:
@@ -79,266 +81,146 @@ def _falling() -> TrainConfig:
     return replace(_paper(), schedule=ScheduleConfig(name="linear"))
 
 
-def _high_rate() -> TrainConfig:
-    """The published protocol, but at ten times the learning rate, which falls to 0 in a line."""
-    return replace(_falling(), optimiser=OptimiserConfig(name="adam", learning_rate=1e-3))
-
-
-def _fast() -> TrainConfig:
-    """Half the published epochs, at ten times the learning rate, which falls to 0 in a line."""
-    return replace(_high_rate(), epochs=200)
-
-
-_CROP_LAST = DataConfig(order=("augmix", "noise", "augment"))
-_AUGMIX_LAST = DataConfig(order=("augment", "noise", "augmix"))
-
 _MIX = AkornConfig(attention=True, steps=(6, 4, 2))
 # N′ = N, as the paper says is usual below Eq. `ro`; it gives no other for CIFAR-10, and the published N′ = 2 is that of
 # the model with N = 2.
 _MIX_N4 = replace(_MIX, n=4, n_out=4)
 
 
+@RECIPES.add
 def cifar10_akorn_conv() -> CifarRecipe:
     """AKOrN-conv with N = 2 (Tab. `ablation_proj`; with `init`, Tab. `advrobust`)."""
-    return CifarRecipe("cifar10_akorn_conv", AkornConfig(), _paper())
+    return CifarRecipe(model=AkornConfig(), train=_paper())
 
 
+@RECIPES.add(weights="cifar10-conv")
 def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
     """A model of cifar10_akorn_conv (`--init FOLDER`) trained on for 80 epochs, at a rate that falls to 0: what ships.
 
     The head starts anew, as with every `init`. Chaos makes gradients of the first blocks' weights pure noise
     (docs/robustness.md): at a constant rate these walk on at random to the end, and what reads them must follow.
     """
-    return CifarRecipe("cifar10_akorn_conv_falling_rate", AkornConfig(), replace(_falling(), epochs=80))
+    return CifarRecipe(model=AkornConfig(), train=replace(_falling(), epochs=80))
 
 
-def cifar10_akorn_conv_last_step() -> CifarRecipe:
-    """AKOrN-conv with gradients of the last Kuramoto step of each block alone, at a falling rate.
-
-    Unlike those through all steps they are no noise, and the first blocks learn. The network is far more accurate, and
-    as easily fooled as any other (docs/robustness.md).
-    """
-    return CifarRecipe("cifar10_akorn_conv_last_step", AkornConfig(gradient_steps=1), _falling())
-
-
+@RECIPES.add
 def cifar10_akorn_conv_no_proj() -> CifarRecipe:
     """AKOrN-conv without Proj (Tab. `ablation_proj`)."""
-    return CifarRecipe("cifar10_akorn_conv_no_proj", AkornConfig(rule="without-projection"), _paper())
+    return CifarRecipe(model=AkornConfig(rule="without-projection"), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_conv_no_omega() -> CifarRecipe:
     """AKOrN-conv without natural frequencies (Fig. `robustness`), with γ = 0.5.
 
     The published ablation adds x where Ωx was: with its γ = 1 that is the paper's update with γ/(1 + γ) = 0.5. To take
     Ω away and nothing else, set model.gamma to 1.
     """
-    return CifarRecipe("cifar10_akorn_conv_no_omega", AkornConfig(omega=False, gamma=0.5), _paper())
+    return CifarRecipe(model=AkornConfig(omega=False, gamma=0.5), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_conv_no_c() -> CifarRecipe:
     """AKOrN-conv without C: one stream, each readout the next state (Fig. `robustness`)."""
-    return CifarRecipe("cifar10_akorn_conv_no_c", AkornConfig(wiring="without-c"), _paper())
+    return CifarRecipe(model=AkornConfig(wiring="without-c"), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_conv_no_m() -> CifarRecipe:
     """AKOrN-conv whose readout takes no norm (Fig. `cifar10_ro_results`)."""
-    return CifarRecipe("cifar10_akorn_conv_no_m", AkornConfig(readout="linear"), _paper())
+    return CifarRecipe(model=AkornConfig(readout="linear"), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_conv_stacked() -> CifarRecipe:
     """Kuramoto layers alone, one readout at the end (Fig. `cifar10_ro_results`)."""
-    return CifarRecipe("cifar10_akorn_conv_stacked", AkornConfig(wiring="stacked"), _paper())
+    return CifarRecipe(model=AkornConfig(wiring="stacked"), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_conv_no_norm() -> CifarRecipe:
     """AKOrN-conv without the normalisation Π (Fig. `robustness`)."""
-    return CifarRecipe("cifar10_akorn_conv_no_norm", AkornConfig(rule="without-normalisation"), _paper())
+    return CifarRecipe(model=AkornConfig(rule="without-normalisation"), train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_mix_n2() -> CifarRecipe:
     """AKOrN-mix with N = 2 (Tab. `advrobust`)."""
-    return CifarRecipe("cifar10_akorn_mix_n2", _MIX, _paper())
+    return CifarRecipe(model=_MIX, train=_paper())
 
 
+@RECIPES.add
 def cifar10_akorn_mix_n4() -> CifarRecipe:
     """AKOrN-mix with N = 4 (Tab. `advrobust_app`)."""
-    return CifarRecipe("cifar10_akorn_mix_n4", _MIX_N4, _paper())
+    return CifarRecipe(model=_MIX_N4, train=_paper())
 
 
+@RECIPES.add
 def cifar10_itrconv() -> CifarRecipe:
     """ItrConv, AKOrN-conv's shape without the Kuramoto update (Tab. `advrobust_app`)."""
-    return CifarRecipe("cifar10_itrconv", ItrConvConfig(), _paper())
+    return CifarRecipe(model=ItrConvConfig(), train=_paper())
 
 
-def cifar10_itrconv_fast() -> CifarRecipe:
-    """ItrConv in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe("cifar10_itrconv_fast", ItrConvConfig(), _fast())
-
-
-def cifar10_itrconv_crop_last() -> CifarRecipe:
-    """cifar10_itrconv, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe("cifar10_itrconv_crop_last", ItrConvConfig(), _paper(), _CROP_LAST)
-
-
+@RECIPES.add
 def cifar10_resnet18() -> CifarRecipe:
     """ResNet-18 (Tab. `advrobust`)."""
-    return CifarRecipe("cifar10_resnet18", ResNetConfig(), _paper())
+    return CifarRecipe(model=ResNetConfig(), train=_paper())
 
 
+@RECIPES.add
 def cifar10_resnet18_noise02() -> CifarRecipe:
     """ResNet-18 trained on Gaussian noise, σ = 0.2 (the table beside Fig. `noisy_osc`)."""
-    return CifarRecipe("cifar10_resnet18_noise02", ResNetConfig(), _paper(), DataConfig(noise=0.2))
+    return CifarRecipe(model=ResNetConfig(), train=_paper(), data=DataConfig(noise=0.2))
 
 
+@RECIPES.add
 def cifar10_resnet18_noise0225() -> CifarRecipe:
     """ResNet-18 trained on Gaussian noise, σ = 0.225 (the table beside Fig. `noisy_osc`)."""
-    return CifarRecipe("cifar10_resnet18_noise0225", ResNetConfig(), _paper(), DataConfig(noise=0.225))
+    return CifarRecipe(model=ResNetConfig(), train=_paper(), data=DataConfig(noise=0.225))
 
 
-def cifar10_resnet18_fast() -> CifarRecipe:
-    """ResNet-18 in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe("cifar10_resnet18_fast", ResNetConfig(), _fast())
-
-
-def cifar10_resnet18_noise02_fast() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.2, in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe("cifar10_resnet18_noise02_fast", ResNetConfig(), _fast(), DataConfig(noise=0.2))
-
-
-def cifar10_resnet18_noise0225_fast() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.225, in half the epochs, at a higher rate that falls to 0."""
-    return CifarRecipe("cifar10_resnet18_noise0225_fast", ResNetConfig(), _fast(), DataConfig(noise=0.225))
-
-
-def cifar10_resnet18_crop_last() -> CifarRecipe:
-    """cifar10_resnet18, but with crop, flip and jitter behind AugMix."""
-    return CifarRecipe("cifar10_resnet18_crop_last", ResNetConfig(), _paper(), _CROP_LAST)
-
-
-def cifar10_resnet18_crop_last_falling_rate() -> CifarRecipe:
-    """A model of cifar10_resnet18_crop_last (`--init FOLDER`) trained on for 50 epochs, at a rate that falls to 0."""
-    train = replace(_falling(), epochs=50)
-    return CifarRecipe("cifar10_resnet18_crop_last_falling_rate", ResNetConfig(), train, _CROP_LAST)
-
-
-def cifar10_resnet18_crop_last_high_rate() -> CifarRecipe:
-    """cifar10_resnet18_crop_last at ten times the rate, which falls to 0."""
-    return CifarRecipe("cifar10_resnet18_crop_last_high_rate", ResNetConfig(), _high_rate(), _CROP_LAST)
-
-
-def cifar10_resnet18_noise02_augmix_last() -> CifarRecipe:
-    """cifar10_resnet18_noise02, but with AugMix behind the noise."""
-    data = replace(_AUGMIX_LAST, noise=0.2)
-    return CifarRecipe("cifar10_resnet18_noise02_augmix_last", ResNetConfig(), _paper(), data)
-
-
-def cifar10_resnet18_noise0225_augmix_last() -> CifarRecipe:
-    """cifar10_resnet18_noise0225, but with AugMix behind the noise."""
-    data = replace(_AUGMIX_LAST, noise=0.225)
-    return CifarRecipe("cifar10_resnet18_noise0225_augmix_last", ResNetConfig(), _paper(), data)
-
-
-def cifar10_resnet18_always_noise02() -> CifarRecipe:
-    """cifar10_resnet18_crop_last_high_rate that adds Gaussian noise of σ = 0.2 to whatever it sees, in tests too."""
-    return CifarRecipe("cifar10_resnet18_always_noise02", ResNetConfig(noise=0.2), _high_rate(), _CROP_LAST)
-
-
-def cifar10_resnet18_always_noise0225() -> CifarRecipe:
-    """cifar10_resnet18_crop_last_high_rate that adds Gaussian noise of σ = 0.225 to whatever it sees, in tests too."""
-    return CifarRecipe("cifar10_resnet18_always_noise0225", ResNetConfig(noise=0.225), _high_rate(), _CROP_LAST)
-
-
-def cifar10_resnet18_usual() -> CifarRecipe:
-    """ResNet-18 in the usual way (shifts and flips; SGD): what others have measured on the published CIFAR-10-C.
-
-    On our corruptions it should be as often right, one by one; so it tells whether they are CIFAR-10-C's.
-    """
-    optimiser = OptimiserConfig(name="sgd", learning_rate=0.1, weight_decay=5e-4)
-    train = replace(_paper(), epochs=100, optimiser=optimiser, schedule=ScheduleConfig(name="cosine", warmup=390))
-    data = DataConfig(augment=_SHIFTED, augmix=False)
-    return CifarRecipe("cifar10_resnet18_usual", ResNetConfig(), train, data)
-
-
+@RECIPES.add
 def cifar10_vit() -> CifarRecipe:
     """A ViT (Tab. `advrobust`)."""
-    return CifarRecipe("cifar10_vit", ViTConfig(), _paper())
+    return CifarRecipe(model=ViTConfig(), train=_paper())
 
 
-def _pretraining(name: str, model: ModelConfig) -> CifarRecipe:
+def _pretraining(model: ModelConfig) -> CifarRecipe:
     """SimCLR on Tiny-ImageNet, 50 epochs with batches of 512 as in the paper; crops are of CIFAR's size."""
     return CifarRecipe(
-        name,
-        replace(model, head="projection"),
-        replace(_paper(), epochs=50, batch_size=512),
-        DataConfig(augment=AugmentConfig(flip=0.5), augmix=False),
+        model=replace(model, head="projection"),
+        train=replace(_paper(), epochs=50, batch_size=512),
+        data=DataConfig(augment=AugmentConfig(flip=0.5), augmix=False),
     )
 
 
+@RECIPES.add
 def tiny_imagenet_akorn_conv() -> CifarRecipe:
     """Pre-training of AKOrN-conv, for `--init` of cifar10_akorn_conv."""
-    return _pretraining("tiny_imagenet_akorn_conv", AkornConfig())
+    return _pretraining(AkornConfig())
 
 
+@RECIPES.add
 def tiny_imagenet_akorn_mix_n2() -> CifarRecipe:
     """Pre-training of AKOrN-mix with N = 2."""
-    return _pretraining("tiny_imagenet_akorn_mix_n2", _MIX)
+    return _pretraining(_MIX)
 
 
+@RECIPES.add
 def tiny_imagenet_akorn_mix_n4() -> CifarRecipe:
     """Pre-training of AKOrN-mix with N = 4."""
-    return _pretraining("tiny_imagenet_akorn_mix_n4", _MIX_N4)
+    return _pretraining(_MIX_N4)
 
 
+@RECIPES.add
 def tiny_imagenet_resnet18() -> CifarRecipe:
     """Pre-training of ResNet-18."""
-    return _pretraining("tiny_imagenet_resnet18", ResNetConfig())
+    return _pretraining(ResNetConfig())
 
-
-RECIPES: dict[str, Callable[[], CifarRecipe]] = {
-    recipe.__name__: recipe
-    for recipe in (
-        cifar10_akorn_conv,
-        cifar10_akorn_conv_falling_rate,
-        cifar10_akorn_conv_last_step,
-        cifar10_akorn_conv_no_proj,
-        cifar10_akorn_conv_no_omega,
-        cifar10_akorn_conv_no_c,
-        cifar10_akorn_conv_no_m,
-        cifar10_akorn_conv_stacked,
-        cifar10_akorn_conv_no_norm,
-        cifar10_akorn_mix_n2,
-        cifar10_akorn_mix_n4,
-        cifar10_itrconv,
-        cifar10_itrconv_fast,
-        cifar10_itrconv_crop_last,
-        cifar10_resnet18,
-        cifar10_resnet18_fast,
-        cifar10_resnet18_crop_last,
-        cifar10_resnet18_crop_last_falling_rate,
-        cifar10_resnet18_crop_last_high_rate,
-        cifar10_resnet18_noise02,
-        cifar10_resnet18_noise02_fast,
-        cifar10_resnet18_noise02_augmix_last,
-        cifar10_resnet18_always_noise02,
-        cifar10_resnet18_noise0225,
-        cifar10_resnet18_noise0225_fast,
-        cifar10_resnet18_noise0225_augmix_last,
-        cifar10_resnet18_always_noise0225,
-        cifar10_resnet18_usual,
-        cifar10_vit,
-        tiny_imagenet_akorn_conv,
-        tiny_imagenet_akorn_mix_n2,
-        tiny_imagenet_akorn_mix_n4,
-        tiny_imagenet_resnet18,
-    )
-}
 
 CONTINUES = {
     "cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv",
     "cifar10_resnet18_crop_last_falling_rate": "cifar10_resnet18_crop_last",
 }
 """Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so that this does not
-count as pre-training."""
-
-SHIPPED = {"cifar10-conv": "cifar10_akorn_conv_falling_rate"}
-"""Name of shipped weights → the recipe that made them, the last one where there were two."""
+count as pre-training. The second is a trial by now, whose models still say its name."""

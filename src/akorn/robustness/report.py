@@ -3,63 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from akorn.errors import AkornError
-from akorn.robustness.adaptive import check_adaptable, last_steps
-from akorn.robustness.attacks import FGSM, PGD
-from akorn.robustness.autoattack import Version, autoattack
+from akorn.robustness.adaptive import check_adaptable
+from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.attacked import Attempt, gradients
 from akorn.robustness.checks import CheckSettings, check_defence
 from akorn.robustness.corrupted import corrupted_score
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.data import CorruptedSet, Pictures, find_cifar10c
-from akorn.robustness.evaluate import (
-    EvalSettings,
-    Score,
-    as_float,
-    asked,
-    attacked_score,
-    fixed_start,
-    noisy_score,
-    sample,
-    score,
-)
+from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, sample, score
+from akorn.robustness.evaluation_plots import RELIABILITY, in_words, show_adversarial, show_curves
 from akorn.robustness.net import CifarNet
-from akorn.robustness.protocol import CHECKED, EOT, EPSILON, NOISE, QUERIES, STEPS
+from akorn.robustness.protocol import CHECKED, Request
 
 Tell = Callable[[str, int, int], None]
 """(what, done, total)"""
-
-SHOWN = 8  # pairs in the plot of adversarial pictures
-RELIABILITY, ADVERSARIAL = "reliability.png", "adversarial.png"
-PLOTS = (RELIABILITY, ADVERSARIAL, "steps.png", "epsilon.png")
-"""What a folder for plots may get."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for beside clean accuracy, noise and calibration."""
-
-    attacks: tuple[str, ...] = ()
-    """Of fgsm, pgd, pgd-smooth, pgd-adaptive, square, autoattack, autoattack-adaptive, autoattack-standard,
-    transfer."""
-    limit: int | None = None
-    attack_limit: int | None = None
-    epsilon: float = EPSILON
-    eot: int = EOT
-    steps: int = STEPS
-    queries: int = QUERIES
-    noise: float = NOISE
-    corrupted: Path | None = None
-    severity: int = 5
-    checks: bool = False
-    plots: Path | None = None
 
 
 @dataclass
@@ -110,8 +73,7 @@ def evaluate(
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
         held = find_cifar10c(request.corrupted, request.severity)
-    if any(name.endswith("-adaptive") for name in request.attacks):
-        check_adaptable(model)
+    _check_attacks(model, request, source)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
     report = Report(part.fingerprint())
@@ -131,7 +93,7 @@ def evaluate(
         report.add(name, noisy)
         say(name, 1, 1)
     report.put_error("ece", clean.ece, clean.starts)
-    by = f", {_starts(clean)}" if model.random_start else ""
+    by = f", {in_words(clean)}" if model.random_start else ""
     diagrams = {f"clean{by}": clean.reliability}
     if held is not None:
         label = "corrupted by us, pooled" if held.ours else "corrupted, pooled"
@@ -153,9 +115,18 @@ def evaluate(
         from akorn.robustness.plots import plot_reliability
 
         report.plots.append(plot_reliability(diagrams, request.plots / RELIABILITY))
-        report.plots.append(_show(model, part, request, settings, request.plots))
-        report.plots += _curves(report.details.get("checks", []), report.facts.get("checked"), request.plots)
+        report.plots.append(show_adversarial(model, part, request, settings, request.plots))
+        report.plots += show_curves(report.details.get("checks", []), report.facts.get("checked"), request.plots)
     return report
+
+
+def _check_attacks(model: CifarNet, request: Request, source: CifarNet | None) -> None:
+    """AkornError for an attack that is not known, or that cannot be made on the model."""
+    for attack in (ATTACKS.find(name) for name in request.attacks):
+        if attack.adaptive:
+            check_adaptable(model)
+        if attack.transferred and source is None:
+            raise AkornError(f"{attack.name} needs a source, the model whose adversarial pictures are transferred")
 
 
 def _corrupt(
@@ -206,6 +177,7 @@ def _attack(
     report: Report,
     say: Tell,
 ) -> None:
+    attacks = [ATTACKS.find(name) for name in request.attacks]
     report.facts |= {
         "attacked": len(few),
         "epsilon": request.epsilon,
@@ -213,121 +185,13 @@ def _attack(
         "attack_steps": request.steps,
         "queries": request.queries,
     }
-    if "pgd-smooth" in request.attacks:  # which needs several noisy copies, whatever the model
-        report.facts |= {"smooth_eot": request.eot, "smooth_noise": request.epsilon / 2}
-    pgd = PGD(request.epsilon, request.steps, request.eot)
-    by_gradients: dict[str, PGD | FGSM] = {
-        "fgsm": FGSM(request.epsilon, request.eot),
-        "pgd": pgd,
-        "pgd-smooth": replace(pgd, noise=request.epsilon / 2),
-        "pgd-adaptive": pgd,
-        "transfer": pgd,
-    }
-    for name in request.attacks:
-        say(name, 0, 0)
-        if name in by_gradients:
-            victim = source if name == "transfer" else None
-            if name == "transfer" and source is None:
-                raise AkornError("transfer needs a source, the model whose adversarial pictures are transferred")
-            with _gradients(model, name):
-                found = attacked_score(
-                    model, few.images, few.labels, by_gradients[name], settings, source=victim,
-                    progress=lambda d, t, name=name: say(name, d, t),  # type: ignore[misc]
-                )  # fmt: skip
-            report.add(name.replace("-", "_"), found)
-        else:
-            with _gradients(model, name):
-                _autoattack(model, few, request, settings, name, report)
-
-
-def _gradients(model: CifarNet, attack: str) -> AbstractContextManager[None]:
-    """The gradients that an attack is named for."""
-    return last_steps(model) if attack.endswith("-adaptive") else nullcontext()
-
-
-def _autoattack(
-    model: CifarNet, few: Pictures, request: Request, settings: EvalSettings, name: str, report: Report
-) -> None:
-    """AutoAttack's own count, and what as many tests leave of the pictures without any attack (`…_unattacked`)."""
-    key = name.replace("-", "_")
-    version: Version = "square" if name == "square" else "rand" if model.random_start else "standard"
-    if name == "autoattack-standard":
-        version = "standard"
-    device = next(model.parameters()).device
-    images, labels = as_float(few.images.to(device)), few.labels.to(device)
-
-    def attack() -> None:
-        with asked(model, settings.precision, search=True):
-            made = autoattack(
-                model, images, labels, version=version, epsilon=request.epsilon, eot=request.eot,
-                queries=request.queries, seed=settings.seed, batch_size=settings.batch_size,
-            )  # fmt: skip
-        behind = {
-            "version": version,
-            "pictures": len(few),
-            "starts": 1,
-            "tests": made.tests,
-            "start_seed": model.fixed_start,
-        }
-        # Without any attack, and of one start each as AutoAttack's own.
-        each = [
-            score(model, few.images, few.labels, replace(settings, starts=1), purpose=f"{key}-test-{test}").correct
-            for test in range(made.tests)
-        ]
-        for label, right in ((key, made.robust), (f"{key}_unattacked", torch.stack(each).all(0))):
-            accuracy = 100.0 * float(right.double().mean())
-            report.put(label, accuracy, {"accuracy": accuracy, **behind})
-        report.details["scores"][key]["warnings"] = list(made.warnings)
-
-    if version == "standard":  # which wants a function
-        with fixed_start(model, settings.seed):
-            attack()
-    else:
-        attack()
-
-
-def shown_passes(model: CifarNet, request: Request) -> tuple[int, int, int]:
-    """What the attack for the plot of adversarial pictures takes: pictures, and their passes forward and backward."""
-    starts = request.eot if model.random_start else 1
-    pictures = SHOWN if request.limit is None else min(SHOWN, request.limit)
-    return pictures, (request.steps + 1) * starts, request.steps * starts
-
-
-def _show(model: CifarNet, part: Pictures, request: Request, settings: EvalSettings, folder: Path) -> Path:
-    """Adversarial pictures at 64/255 beside the originals, by adaptive gradients where such an attack was asked for."""
-    from akorn.robustness.plots import plot_adversarial
-
-    few = part.take(slice(SHOWN))
-    kept: list[Tensor] = []
-    before = score(model, few.images, few.labels, settings)
-    pgd = PGD(NOISE, request.steps, request.eot)
-    adaptive = any(name.endswith("-adaptive") for name in request.attacks)
-    with _gradients(model, "pgd-adaptive" if adaptive else "pgd"):
-        after = attacked_score(model, few.images, few.labels, pgd, settings, keep=kept)
-    says, then = ([part.classes[place] for place in found.probabilities.argmax(1)] for found in (before, after))
-    truth = [part.classes[place] for place in few.labels]
-    how = f"PGD, {request.steps} steps" + (f", EoT {request.eot}" if model.random_start else "")
-    how += ", gradients of the last Kuramoto steps alone" if adaptive else ""
-    asked_of = f" from {_starts(before)}" if model.random_start else ""
-    title = f"{how}, ‖ε‖∞ = 64/255\nabove each picture the model's answer{asked_of}, red where it is wrong"
-    path = folder / ADVERSARIAL
-    return plot_adversarial(as_float(few.images), torch.cat(kept), says, then, truth, path, title=title)
-
-
-def _starts(found: Score) -> str:
-    """Over how many starts it was predicted, in words."""
-    return f"{found.starts} start{'s' if found.starts > 1 else ''}"
-
-
-def _curves(checks: list[dict[str, Any]], pictures: int | None, folder: Path) -> list[Path]:
-    """Accuracy against the attack's steps and against ε on so many pictures, where the checks have found them."""
-    from akorn.robustness.plots import plot_accuracy
-
-    written = []
-    for check in checks:
-        if check["name"] in ("steps", "epsilon") and check["accuracies"]:
-            points = {float(label.removesuffix("/255")): value for label, value in check["accuracies"].items()}
-            against = "steps of PGD" if check["name"] == "steps" else "ε (of 255)"
-            path = folder / f"{check['name']}.png"
-            written.append(plot_accuracy({"PGD": points}, path, against=against, log=True, pictures=pictures))
-    return written
+    for attack in attacks:
+        report.facts |= attack.facts(request)
+    for attack in attacks:
+        say(attack.name, 0, 0)
+        told = partial(say, attack.name)
+        attempt = Attempt(model, few, request, settings, attack.key, source, told)
+        with gradients(model, adaptive=attack.adaptive):
+            found = attack.run(attempt)
+        for figure, behind in found.items():
+            report.put(attack.key + figure, behind["accuracy"], behind)

@@ -18,12 +18,14 @@ from akorn.errors import AkornError
 from akorn.hub import CONFIG, read_folder
 from akorn.models import training_of
 from akorn.robustness.augmix import augmix
-from akorn.robustness.config import SIDE, check, check_cifar, from_settings, to_settings
+from akorn.robustness.config import SIDE, check, check_cifar
 from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import CONTINUES, Change, CifarRecipe, DataConfig
+from akorn.rooms import config_of
 from akorn.runtime.json_files import read_object
+from akorn.settings import as_json
 
 _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
@@ -74,7 +76,7 @@ class CifarTask(Task):
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         return {
-            "model": to_settings(self.recipe.model),
+            "model": as_json(self.recipe.model),
             "data": data,
             "init": self._init_digest(),
             "channels_last": self.recipe.channels_last,
@@ -178,7 +180,7 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
     stored = read_folder(recipe.init)
     if stored.task != CifarNet.task:
         raise AkornError(f"{recipe.init}: a model for {stored.task!r}, expected one for {CifarNet.task!r}")
-    there, here = from_settings(stored.settings), recipe.model
+    there, here = config_of("robustness", stored.settings), recipe.model
     if type(there) is not type(here):
         raise AkornError(f"{recipe.init}: holds a model of the kind {there.architecture!r}, not {here.architecture!r}")
     for name, value in asdict(here).items():

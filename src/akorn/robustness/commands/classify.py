@@ -36,8 +36,8 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """Classify; one line a picture. A picture that cannot be read is said and gives exit status 2, the others are
-    still answered.
+    """Classify, and print one line per picture. A picture that cannot be read gives exit status 2 and a line that says
+    why; the others are still answered.
     """
     _check(options)
     from akorn.robustness.classifier import Classifier

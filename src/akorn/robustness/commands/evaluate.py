@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
-from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS
+from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.commands.evaluate_shown import as_json, print_report, so_far
+from akorn.robustness.protocol import EOT, EPSILON, NOISE, QUERIES, STEPS, Request
 from akorn.runtime.files import check_writable, make_folder
 
 if TYPE_CHECKING:
@@ -46,11 +48,6 @@ _Size = Annotated[
 ]
 """A size of a change, for pixels from 0 to 1."""
 
-ATTACKS = (
-    *("fgsm", "pgd", "pgd-smooth", "pgd-adaptive"),
-    *("square", "autoattack", "autoattack-adaptive", "autoattack-standard", "transfer"),
-)
-
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
@@ -65,11 +62,7 @@ class Options(CommonOptions):
     """Score only so many pictures, drawn at random by the seed."""
     starts: int = 1
     """Random starts K whose probabilities are averaged for every answer."""
-    attacks: str = ""
-    """Comma-separated: fgsm, pgd, pgd-smooth (on the loss in the mean over noisy pictures), pgd-adaptive (with the
-    gradients of the last Kuramoto steps alone), square, autoattack (rand with EoT for a random start, else standard),
-    autoattack-adaptive (with the gradients of pgd-adaptive), autoattack-standard (with the start fixed by the seed),
-    transfer (needs --source)."""
+    attacks: Annotated[str, tyro.conf.arg(help=f"Comma-separated: {ATTACKS.help()}.")] = ""
     attack_limit: int | None = None
     """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
     epsilon: _Size = EPSILON
@@ -112,7 +105,8 @@ def run(options: Options) -> int:
     from akorn.models import training_of
     from akorn.robustness.data import load_cifar10
     from akorn.robustness.evaluate import EvalSettings
-    from akorn.robustness.report import PLOTS, Request, evaluate, shown_passes
+    from akorn.robustness.evaluation_plots import PLOTS, shown_passes
+    from akorn.robustness.report import evaluate
     from akorn.runtime.devices import pick_device
     from akorn.runtime.processes import is_main
 
@@ -160,9 +154,9 @@ def run(options: Options) -> int:
     if options.results is not None:
         say(f"recorded in {_record(options, found, seconds, str(device))}")
     if options.json:
-        print_json(_as_json(found, seconds))
+        print_json(as_json(found, seconds))
     else:
-        _print(found, seconds)
+        print_report(found, seconds)
     return 0
 
 
@@ -183,13 +177,16 @@ def _check(options: Options) -> tuple[str, ...]:
             raise AkornError(f"--{name} must be from 0 to 1 (8/255 is 0.0314), got {getattr(options, name)}")
     if not 1 <= options.severity <= 5:
         raise AkornError(f"--severity must be from 1 to 5, got {options.severity}")
-    if "transfer" in wanted and options.source is None:
-        raise AkornError("--attacks transfer needs --source, the model whose adversarial pictures are transferred")
-    if options.source is not None and not options.checks and "transfer" not in wanted:
+    transferred = [name for name in wanted if ATTACKS[name].transferred]
+    if transferred and options.source is None:
+        raise AkornError(
+            f"--attacks {transferred[0]} needs --source, the model whose adversarial pictures are transferred"
+        )
+    if options.source is not None and not options.checks and not transferred:
         raise AkornError("--source is for --attacks transfer and for --checks, and neither was asked for")
     if options.data is None:
         raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py")
-    if options.checks or any(name.startswith(("square", "autoattack")) for name in wanted):
+    if options.checks or any(ATTACKS[name].needs_extra for name in wanted):
         from importlib.util import find_spec
 
         if find_spec("pyautoattack") is None:
@@ -229,12 +226,6 @@ def _named(model: str) -> str:
     return model_name(model, training_of(model))
 
 
-def _as_json(found: Report, seconds: float) -> dict[str, Any]:
-    """The figures and facts side by side, then what is behind them."""
-    behind = {"corruptions" if name == "corrupted" else name: value for name, value in found.details.items()}
-    return {**found.metrics, **found.facts, "seconds": seconds, **behind}
-
-
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.ledger import record_evaluation
@@ -259,51 +250,4 @@ def _keep(options: Options, found: Report, seconds: float, device: str) -> None:
     if options.results is not None:
         say(f"not finished; what was scored is recorded in {_record(options, found, seconds, device)}")
         return
-    scored = {**found.metrics, **{name: each["accuracy"] for name, each in found.details.get("corrupted", {}).items()}}
-    checks = {f"check {each['name']}": each["passed"] for each in found.details.get("checks", ())}
-    figures = [f"{name} {value:.2f}" for name, value in scored.items()]
-    verdicts = [f"{name} {'holds' if passed else 'FAILS'}" for name, passed in checks.items()]
-    say(f"not finished; scored so far: {', '.join([*figures, *verdicts])}")
-
-
-def _print(found: Report, seconds: float) -> None:
-    from rich.console import Console
-
-    console = Console()
-    scores = dict(found.details["scores"])
-    console.print(_table("score", scores))
-    if "corrupted" in found.details:
-        console.print(_table("corruption", found.details["corrupted"]))
-    facts = ", ".join(
-        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in found.facts.items()
-    )
-    console.print(f"{facts}; {seconds:.1f} s")
-    for check in found.details.get("checks", ()):
-        verdict = "holds" if check["passed"] else "FAILS"
-        figures = ", ".join(f"{label}: {value:.1f}" for label, value in check["accuracies"].items())
-        console.print(
-            f"check {check['name']} {verdict}: {check['reason']}"
-            + (f" ({figures}; starts {check['starts']})" if figures else "")
-        )
-    for name, behind in scores.items():
-        for warning in behind.get("warnings", ()):
-            console.print(f"{name}: AutoAttack warns: {warning}", markup=False)
-    for path in found.plots:
-        say(f"wrote {path}")
-
-
-def _table(heading: str, scores: dict[str, dict[str, Any]]) -> Any:
-    """Scores with their calibration errors in percent, and what they rest on: pictures, starts and, if any, tests."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    table.add_column(heading)
-    columns = {"accuracy": "%", "ece": "ECE, %", "ece_pooled": "pooled", "pictures": "pictures", "starts": "starts"}
-    columns["tests"] = "tests"
-    shown = {key: name for key, name in columns.items() if any(key in behind for behind in scores.values())}
-    for name in shown.values():
-        table.add_column(name, justify="right")
-    for label, behind in scores.items():
-        values = [behind.get(key) for key in shown]
-        table.add_row(label, *("" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in values))
-    return table
+    say(f"not finished; scored so far: {so_far(found)}")

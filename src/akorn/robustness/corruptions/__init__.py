@@ -14,57 +14,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from akorn.robustness.corruptions.blur import blur_by_motion, defocus_blur, gaussian_blur, glass_blur, zoom_blur
 from akorn.robustness.corruptions.constants import (
     ALL,
     COMMON,
     CONSTANTS,
+    CORRUPTIONS,
     EXTRA,
     SEVERITIES,
     check_name,
     check_severity,
 )
-from akorn.robustness.corruptions.digital import (
-    brightness,
-    contrast,
-    elastic_transform,
-    jpeg_compression,
-    pixelate,
-    saturate,
-)
 from akorn.robustness.corruptions.draws import Draws, picture_keys
-from akorn.robustness.corruptions.liquid import spatter
-from akorn.robustness.corruptions.noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
-from akorn.robustness.corruptions.weather import fog, frost, snow
 
-__all__ = ["ALL", "COMMON", "CONSTANTS", "EXTRA", "SEVERITIES", "check_name", "check_severity", "corrupt"]
+__all__ = [
+    "ALL",
+    "COMMON",
+    "CONSTANTS",
+    "CORRUPTIONS",
+    "EXTRA",
+    "SEVERITIES",
+    "check_name",
+    "check_severity",
+    "corrupt",
+]
 
-_FUNCTIONS: dict[str, Callable[[NDArray[np.uint8], Any, Draws], NDArray[np.uint8]]] = {
-    "gaussian_noise": gaussian_noise,
-    "shot_noise": shot_noise,
-    "impulse_noise": impulse_noise,
-    "defocus_blur": defocus_blur,
-    "glass_blur": glass_blur,
-    "motion_blur": blur_by_motion,
-    "zoom_blur": zoom_blur,
-    "snow": snow,
-    "frost": frost,
-    "fog": fog,
-    "brightness": brightness,
-    "contrast": contrast,
-    "elastic_transform": elastic_transform,
-    "pixelate": pixelate,
-    "jpeg_compression": jpeg_compression,
-    "speckle_noise": speckle_noise,
-    "gaussian_blur": gaussian_blur,
-    "spatter": spatter,
-    "saturate": saturate,
-}
 _CHUNK = 64  # pictures at a time: few enough for the processor's cache
 
 
@@ -90,7 +67,8 @@ def corrupt(
             f"images must be uint8 [B, 3, 32, 32]: the constants are those of 32 × 32 in three colours; "
             f"got {pictures.dtype} {list(pictures.shape)}"
         )
-    function, constants = _FUNCTIONS[name], CONSTANTS[name][severity - 1]
+    corruption = CORRUPTIONS[name]
+    function, constants = corruption.load(), corruption.constants[severity - 1]
     salt = f"akorn {name} {severity} {seed}"
     result = np.empty_like(pictures)
 

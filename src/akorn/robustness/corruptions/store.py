@@ -1,4 +1,4 @@
-"""A corrupted test set in the layout of CIFAR-10-C: a file a corruption, the severities one after the other."""
+"""A corrupted test set in the layout of CIFAR-10-C: one file per corruption, the severities one after the other."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
-from akorn.robustness.data.pictures import Pictures
+from akorn.robustness.data.labelled_pictures import Pictures
 from akorn.robustness.data.safe_pickle import read_pickle
 
 FOLDER = "cifar-10-batches-py"

@@ -1,4 +1,4 @@
-"""CIFAR-10-C from its `.npy` files: a file a corruption, the test set at severity 1, then at 2, and so on to 5.
+"""CIFAR-10-C from its `.npy` files: one file per corruption, the test set at severity 1, then at 2, and so on to 5.
 
 A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures, severities or
 corruptions, and its figures are ours, not those of the published set.
@@ -17,7 +17,7 @@ import torch
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
-from akorn.robustness.data.pictures import Pictures
+from akorn.robustness.data.labelled_pictures import Pictures
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.robustness.data.pictures import Pictures
+from akorn.robustness.data.labelled_pictures import Pictures
 
 _ENDINGS = (".jpeg", ".jpg", ".png")
 

@@ -31,7 +31,7 @@ def impulse_noise(images: Bytes, share: float, draws: Draws) -> Bytes:
 
 
 def shot_noise(images: Bytes, photons: int, draws: Draws) -> Bytes:
-    """Poisson(x·λ) / λ, for λ photons a pixel of value 1; each value for itself.
+    """Poisson(x·λ) / λ, for λ photons per pixel of value 1; each value for itself.
 
     A uniform number is looked up in the distribution function of its value; there are but 256 of them.
     """
