@@ -120,10 +120,10 @@ def test_a_larger_size_finds_smaller_things(here: Path, capsys: pytest.CaptureFi
 
 
 def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 8 * 256.0**2 - 1)
-    words = ["good.png", "--clusters", 2, "--size", 32, "--uptile", 2]
+    monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 4 * 1024.0**2 - 1)
+    words = ["good.png", "--clusters", 2, "--size", 32, "--uptile", 4]
     with pytest.raises(
-        AkornError, match=r"256 patches a picture are too many .* smaller --uptile or --size, or --method"
+        AkornError, match=r"1,024 patches a picture are too many .* smaller --uptile or --size, or --method"
     ):
         run(*words)
     assert run(*words, "--method", "kmeans") == 0

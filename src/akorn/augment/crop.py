@@ -1,7 +1,7 @@
 """Which part of a picture is seen, at which size: random resized crops, shifts and flips.
 
-A crop is resized with two small matrices a picture, one for its rows and one for its columns, that hold the weights of
-the bilinear filter with antialiasing. This is the filter that torch and torchvision use for crop-then-resize, border
+A crop is resized with two small matrices per picture, one for its rows and one for its columns, which hold the weights
+of the bilinear filter with antialiasing. This is the filter that torch and torchvision use for crop-then-resize, border
 included, to rounding; an affine `grid_sample` would see beyond the crop's border and would not widen the filter where a
 crop shrinks. In batches on a GPU two matrix products are also as quick. Under TF32 the products keep 11 bits, a quarter
 of a byte's grey level.

@@ -1,4 +1,4 @@
-"""What all changes have in common: pictures as floats, and one random number a picture."""
+"""What all changes have in common: pictures as floats, and one random number per picture."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class ItrSAObjects(_Attentive):
 
 
 class ViTObjects(_Attentive):
-    """A ViT, which is an ItrSA of one step a block."""
+    """A ViT, which is an ItrSA of one step per block."""
 
     architecture = ViTConfig.architecture
 

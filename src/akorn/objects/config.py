@@ -51,7 +51,7 @@ class _Kuramoto(_Pictures):
     gamma: float = 0.5
     """The step size γ, which is not learned. (The published code's 1 without Ω is the paper's 0.5.)"""
     norm_c: bool = False
-    """GroupNorm on C in front of every block, one group an oscillator; without it, in front of all but the first."""
+    """GroupNorm on C in front of every block, one group per oscillator; without it, in front of all but the first."""
     rule: Rule = "kuramoto"
     """The update rule: the paper's, without Proj, or the plain residual update without Proj and Π."""
     recompute: bool = False

@@ -4,7 +4,7 @@
     model = FrozenFeatures.from_timm("mocov3", weights="moco.pth")    # or they lie in a file
     evaluate(model, data)
 
-Any network with timm's `forward_features` can be wrapped that gives one vector a patch, in a grid as large as the
+Any network with timm's `forward_features` can be wrapped that gives one vector per patch, in a grid as large as the
 picture over the patch: ViTs and their kin (DeiT, EVA, BEiT), ConvNets (ResNet, ConvNeXt), Swin. Features of any other
 shape are refused, and so are pictures of a size that the network does not take: BEiT, for one, takes only its own.
 Networks of several stages are scored by the last one, whose patches are large: 32 pixels for ResNet and Swin.

@@ -29,7 +29,7 @@ class _Kuramoto(ObjectsNet):
     """What both kinds of AKOrN share: C⁰ are the patches, X⁰ is anywhere on the sphere, and C^(L) are the features.
 
     Every block runs T steps of its layer and reads out C = m: g is the identity. C is normalised in front of a block
-    (one group an oscillator), in front of the first one only if the config says so; C^(L) never is.
+    (one group per oscillator), in front of the first one only if the config says so; C^(L) never is.
     """
 
     random_start = True

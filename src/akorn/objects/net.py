@@ -58,7 +58,7 @@ class ObjectsNet(HubModel):
         return self.head(pooled).float()
 
     def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """[B, image channels, H, W] → features [B, C, H/patch, W/patch], float32, after `steps` steps a block.
+        """[B, image channels, H, W] → features [B, C, H/patch, W/patch], float32, after `steps` steps per block.
 
         steps: by default as many as in training. generator: draws the start, where the model has a random one.
         """

@@ -106,7 +106,7 @@ class Segmenter:
         config, components = self.model.config, self.settings.components
         channels = getattr(config, "channels", None) or components
         features = 4 * patches * channels
-        # Pixels as floats, once as they are and once in −1 to 1; after that two masks of 8 bytes a pixel.
+        # Pixels as floats, once as they are and once in −1 to 1; after that two masks of 8 bytes per pixel.
         looking = max(8 * config.image_channels, 16) * height * width + features
         have = device_memory(self.device)
         if looking > have:

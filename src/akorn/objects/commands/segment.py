@@ -57,7 +57,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """Segment; one line a picture. A picture that cannot be read is said and gives exit status 2, the others are
+    """Segment; one line per picture. A picture that cannot be read is said and gives exit status 2, the others are
     still done.
     """
     formats = _check(options)
