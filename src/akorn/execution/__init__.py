@@ -16,9 +16,11 @@
 
 from akorn.execution import ops
 from akorn.execution.compiled import compiled_alone
+from akorn.execution.drive import Drive, Stimulus, changing, constant
 from akorn.execution.gradients import Gradients, LastSteps, Recompute, Store
 from akorn.execution.graph import GraphedStep, graphed
-from akorn.execution.run import Drive, Ran, Stimulus, changing, constant, in_one_order, run
+from akorn.execution.operator import register
+from akorn.execution.run import Ran, in_one_order, run
 from akorn.execution.step import EnergyFunction, Rotation, Step, advance
 
 __all__ = [
@@ -40,5 +42,6 @@ __all__ = [
     "graphed",
     "in_one_order",
     "ops",
+    "register",
     "run",
 ]

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from akorn.kernels.keep import keeping
 
+_HINT = " (under torch.compile, `layer.one_operator = False` unrolls them instead)"
+
 
 class Step(Protocol):
     """One step of a chain, forward."""
@@ -39,6 +41,10 @@ Buffers = Callable[[], Mapping[str, Tensor]]
 
 Reverse = Callable[["Reversal", Tensor, int], bool]
 """(reversal, x, t): step t backward from the state x before it, in a way of its own; False where it has none."""
+
+
+Plan = list[tuple[int, int, int]]
+"""Segments of steps: (start, stop, snapshots free while it is reversed); the state at each start is kept."""
 
 
 class Chain(NamedTuple):
@@ -68,29 +74,9 @@ class _Chain(torch.autograd.Function):
     def forward(
         ctx: Any, chain: Chain, steps: int, snapshots: int, x: Tensor, c: Tensor, *values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        plan = _plan(0, steps, snapshots)
-        kept = {start for start, _, _ in plan}
-        states, energies = [], []
-        copy: Tensor | None = None
-        before = _random_state(x.device)
-        buffers = chain.buffers()  # held, so that no other array takes the place of one
-        versions = _versions(buffers)
-        for t in range(steps):
-            if t in kept:
-                states.append(x)
-            x, energy, copy = chain.step(x, c, t, copy)
-            if energy is not None:
-                energies.append(energy)
-        after = _random_state(x.device)
-        if before is not None and after is not None and not torch.equal(before, after):
-            raise ValueError(
-                "steps that are computed again for their gradients cannot draw random numbers, such as a dropout's"
-            )
-        if changed := [name for name, version in _versions(chain.buffers()).items() if versions.get(name) != version]:
-            raise ValueError(
-                f"steps that are computed again for their gradients cannot change buffers, such as a BatchNorm's in"
-                f" training: here {', '.join(changed)}"
-            )
+        plan = planned(steps, snapshots)
+        states: list[Tensor] = []
+        x, energies = forward(chain, x, c, steps, plan, states.append)
         ctx.chain, ctx.plan = chain, plan
         kind = x.device.type
         ctx.autocast = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
@@ -98,7 +84,7 @@ class _Chain(torch.autograd.Function):
         ctx.values = values
         ctx.versions = [value._version for value in values]
         # Detached from the array that a step may have given a view of, so that it can be changed in place.
-        return x.detach(), torch.stack(energies) if energies else x.new_empty(0)
+        return x.detach(), energies
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_energies: Tensor) -> tuple[Tensor | None, ...]:
@@ -116,6 +102,38 @@ class _Chain(torch.autograd.Function):
             reversal.run(ctx.plan, states)
         for_x = reversal.whole_grad() if reversal.for_x else None
         return None, None, None, for_x, *(reversal.totals.get(id(source)) for source in reversal.sources)
+
+
+def forward(
+    chain: Chain, x: Tensor, c: Tensor, steps: int, plan: Plan, keep: Callable[[Tensor], object]
+) -> tuple[Tensor, Tensor]:
+    """The last state and the energies, [steps, B] or empty; `keep` is called with each state that the plan asks for.
+
+    ValueError where steps draw random numbers or change buffers.
+    """
+    kept = {start for start, _, _ in plan}
+    energies = []
+    copy: Tensor | None = None
+    before = _random_state(x.device)
+    buffers = chain.buffers()  # held, so that no other array takes the place of one
+    versions = _versions(buffers)
+    for t in range(steps):
+        if t in kept:
+            keep(x)
+        x, energy, copy = chain.step(x, c, t, copy)
+        if energy is not None:
+            energies.append(energy)
+    after = _random_state(x.device)
+    if before is not None and after is not None and not torch.equal(before, after):
+        raise ValueError(
+            f"steps that are computed again for their gradients cannot draw random numbers, such as a dropout's{_HINT}"
+        )
+    if changed := [name for name, version in _versions(chain.buffers()).items() if versions.get(name) != version]:
+        raise ValueError(
+            f"steps that are computed again for their gradients cannot change buffers, such as a BatchNorm's in"
+            f" training: here {', '.join(changed)}{_HINT}"
+        )
+    return x, torch.stack(energies) if energies else x.new_empty(0)
 
 
 def _random_state(device: torch.device) -> Tensor | None:
@@ -180,7 +198,7 @@ class Reversal:
         self._own_way = True  # until the chain's `reverse` has none
         self._checked = False
 
-    def run(self, plan: list[tuple[int, int, int]], states: list[Tensor]) -> None:
+    def run(self, plan: Plan, states: list[Tensor]) -> None:
         """Reverse the segments of a plan, last to first, from the state at the start of each."""
         for start, stop, free in reversed(plan):
             x = states.pop()
@@ -256,7 +274,12 @@ class Reversal:
         self.totals.update(more)
 
 
-def _plan(start: int, stop: int, free: int) -> list[tuple[int, int, int]]:
+def planned(steps: int, snapshots: int) -> Plan:
+    """How to reverse so many steps with so many states kept."""
+    return _plan(0, steps, snapshots)
+
+
+def _plan(start: int, stop: int, free: int) -> Plan:
     """Divide steps into segments (start, stop, snapshots free while it is reversed); the last is a single step."""
     plan = []
     while stop - start > 1:

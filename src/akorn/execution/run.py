@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -10,44 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from akorn import kernels
-from akorn.execution import step as steps_of
-from akorn.execution.gradients import Gradients, Recompute, planned
-from akorn.execution.recompute import Chain, Reversal, recomputed
-from akorn.execution.step import Advanced, EnergyFunction, Step
-
-Stimulus = Tensor | Callable[[int], Tensor]
-"""C: constant in time (the shape of x), one for each step ([steps, *x.shape]), or a function of the step."""
-
-
-class Drive(NamedTuple):
-    """C as it acts on the oscillators: as a function of the step and, where it is an array, as that."""
-
-    at: Callable[[int], Tensor]
-    values: Tensor | None
-    constant: bool
-
-    def __call__(self, t: int, shape: torch.Size | None = None) -> Tensor:
-        """C at step t; ValueError unless it has this shape."""
-        c = self.at(t)
-        if shape is not None and c.shape != shape:
-            raise ValueError(f"c at step {t} has the shape {list(c.shape)}, x has {list(shape)}")
-        return c
-
-    def after(self, steps: int) -> Drive:
-        """What acts on the steps that follow so many."""
-        if self.constant or not steps:
-            return self
-        return Drive(lambda t: self.at(steps + t), None if self.values is None else self.values[steps:], False)
-
-
-def constant(c: Tensor) -> Drive:
-    """The same C at every step."""
-    return Drive(lambda t: c, c, True)
-
-
-def changing(each: Tensor) -> Drive:
-    """One C for each step: [steps, B, ...]."""
-    return Drive(lambda t: each[t], each, False)
+from akorn.execution import operator
+from akorn.execution.chain import chain_of, handed_on
+from akorn.execution.drive import Drive, Stimulus
+from akorn.execution.gradients import Gradients, Recompute, Store, planned
+from akorn.execution.recompute import recomputed
+from akorn.execution.step import EnergyFunction, Step, advance
 
 
 class Ran(NamedTuple):
@@ -89,15 +56,17 @@ def run(
     given, way = planned(gradients, steps, training=module.training and graph)
     if given:
         x = x.detach()
+    if step.handle is not None and operator.applies(module, x, drive, energy, trajectory):
+        return _run_compiled(step.handle, x, drive, steps, given, way, module, energy)
     again = isinstance(way, Recompute) and graph and not trajectory
     energies: list[Tensor] = []
     states = [x]
     copy: Tensor | None = None
-    narrow = _narrow(step, x)
+    narrow = handed_on(step, x)
     for t in range(given if again else steps):
         with torch.no_grad() if t < given else nullcontext():
             c, hand_on = drive(t, x.shape), narrow if t + 1 < steps else None
-            x, value, copy = steps_of.advance(step, x, c, energy, copy, hand_on)
+            x, value, copy = advance(step, x, c, energy, copy, hand_on)
         if value is not None:
             energies.append(value)
         if trajectory:
@@ -109,9 +78,25 @@ def run(
     return Ran(x, torch.stack(energies) if energy is not None else None, torch.stack(states) if trajectory else None)
 
 
-def _narrow(step: Step, x: Tensor) -> torch.dtype | None:
-    """In which type steps hand their state on; what steps do by themselves need not be asked for."""
-    return steps_of.product_dtype(step, x) if step.compiled is None and kernels.usable(x) else None
+def _run_compiled(
+    handle: int,
+    x: Tensor,
+    drive: Drive,
+    steps: int,
+    given: int,
+    way: Store | Recompute,
+    module: nn.Module,
+    energy: EnergyFunction | None,
+) -> Ran:
+    """The steps as an operator for the compiler, or two where gradients go back through the last of them alone."""
+    first = None
+    if given:
+        with torch.no_grad():
+            x, first = operator.run(module, handle, x, drive.before(given), given, way, energy)
+    x, energies = operator.run(module, handle, x, drive.after(given), steps - given, way, energy)
+    if energy is None:
+        return Ran(x, None, None)
+    return Ran(x, energies if first is None else torch.cat((first, energies)), None)
 
 
 def _run_again(
@@ -128,28 +113,6 @@ def _run_again(
         raise ValueError("gradients=Recompute() needs c as an array: gradients cannot reach what a function c(t) uses")
     chain = chain_of(step, drive.constant, steps, energy, module)
     return recomputed(chain, x, drive.values, steps, way.snapshots)
-
-
-def chain_of(step: Step, constant: bool, steps: int, energy: EnergyFunction | None, module: nn.Module) -> Chain:
-    """Steps that can be repeated, under a C that is constant or else one array for each step."""
-
-    def forward(x: Tensor, c: Tensor, t: int, copy: Tensor | None = None) -> Advanced:
-        narrow = _narrow(step, x) if t + 1 < steps else None
-        return steps_of.advance(step, x, c if constant else c[t], energy, copy, narrow)
-
-    def reverse(reversal: Reversal, x: Tensor, t: int) -> bool:
-        if not constant or step.compiled is not None or not kernels.usable(x):
-            return False
-        from akorn.execution.fused_step import reverse_step
-
-        return reverse_step(step, reversal, x, t, energy)
-
-    return Chain(
-        forward,
-        reverse,
-        lambda: [p for p in module.parameters() if p.requires_grad],
-        lambda: dict(module.named_buffers()),
-    )
 
 
 def in_one_order(x: Tensor, c: Stimulus, *, tokens: bool) -> tuple[Tensor, Stimulus, bool]:

@@ -55,6 +55,8 @@ class Step(NamedTuple):
     """Whether all that the coupling does with x is to multiply it, once: autocast may then as well get x narrow."""
     compiled: Callable[[Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]] | None = None
     """(x, c, energy) → x′ and the energy, where someone has compiled the step."""
+    handle: int | None = None
+    """By which `akorn.execution.operator` knows whose step it is; None for a step that `torch.compile` unrolls."""
 
 
 Advanced = tuple[Tensor, Tensor | None, Tensor | None]

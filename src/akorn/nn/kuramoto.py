@@ -71,6 +71,8 @@ class KuramotoLayer(GradientFlags, nn.Module):
     """
 
     gamma: Tensor
+    one_operator = True
+    """Whether `torch.compile` takes T steps for one operator; set it to False to unroll them."""
 
     def __init__(
         self,
@@ -115,6 +117,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
             self.register_buffer("gamma", start)
         self._compiled: _CompiledStep | None = None
         self._use_compiled = False
+        self._handle = execution.register(self)
 
     def forward(self, x: Tensor, c: Stimulus, steps: int, *, on_sphere: bool = False) -> Tensor:
         """The state after `steps` updates; x need not be normalised. on_sphere: see `evolve`."""
@@ -171,6 +174,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
             kuramoto=type(self.rule) is Kuramoto,
             multiplies=lambda: multiplies(self.coupling),
             compiled=None if own is None else lambda x, c, energy: own(self, x, c, energy),
+            handle=self._handle if self.one_operator else None,
         )
 
     def _start(self, x: Tensor) -> Tensor:
@@ -232,6 +236,10 @@ class KuramotoLayer(GradientFlags, nn.Module):
         gamma = "?" if self.gamma.is_meta else f"{float(self.gamma):.3g}"
         rule = type(self.rule).__name__
         return f"channels={self.channels}, n={self.n}, gamma={gamma} ({learned}), rule={rule}"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._handle = execution.register(self)  # a copy is another layer
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and saved: not the compiled step, which belongs to this process."""
