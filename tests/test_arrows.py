@@ -23,7 +23,7 @@ FORBIDDEN = {
     "theory": {"kernels", "execution", "engine", *TASKS},
     "engine": TASKS,
     "runtime": {"nn", "execution", "kernels", "engine", *TASKS},
-    "ledger": TASKS,
+    "ledger": {"nn", "execution", "kernels", "engine", *TASKS},
     **{task: TASKS - {task} for task in TASKS},
 }
 

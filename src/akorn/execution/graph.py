@@ -41,8 +41,8 @@ def graphed(
     alone, whatever was there before; None for one that was not used. Clipping, optimiser, averages and exchange
     between processes follow outside, as after `loss.backward()`; `zero_grad` is not needed and does no harm.
 
-    The first call with new shapes, dtypes or choices runs the function a few times and records it, which takes about
-    a second; further ones replay it. Nothing of this shows in the numbers: buffers and random states are put back
+    The first call with new shapes, dtypes or choices runs the function a few times and records it; further ones replay
+    it. Nothing of this shows in the numbers: buffers and random states are put back
     after the warm-up, and generators count on through replays as without graphs. On devices other than CUDA the
     function simply runs, with the same results, so that the same code serves everywhere.
 

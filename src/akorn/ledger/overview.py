@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from akorn.engine.config import flatten
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Value, contents, markdown, summary, value
+from akorn.runtime.nested import flatten
 
 MARK = "by `akorn results`"
 """Stands among the first lines of every page of this kind, so that no other file is taken for one and replaced."""
