@@ -8,6 +8,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
+from akorn.execution import launches
+
 pytest.register_assert_rewrite("nearness")
 
 GPU = torch.cuda.is_available()  # without one, tests/conftest.py has turned the interpreter on
@@ -26,6 +28,13 @@ def device(request):
 @pytest.fixture(autouse=True)
 def _poisoned(poisoned):
     """Every new output is NaN at first, in all tests here."""
+
+
+@pytest.fixture(autouse=True)
+def _launches_are_free():
+    """Kernels are taken for small arrays too, as in a recorded step."""
+    with launches.free():
+        yield
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from akorn import kernels
-from akorn.execution import graphed
+from akorn.execution import graphed, launches
 from akorn.nn import AttentionCoupling, KuramotoLayer, Recompute, Store
 from akorn.runtime.precision import numerics
 
@@ -153,7 +153,7 @@ class Runner:
             return self._recorded_step(form, self.optimiser)
         aside = torch.cuda.Stream(self.device)
         aside.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(aside):
+        with torch.cuda.stream(aside), launches.free():
             for _ in range(3):  # compile, choose algorithms, size buffers
                 self.call(form)
         torch.cuda.current_stream(self.device).wait_stream(aside)
@@ -162,7 +162,7 @@ class Runner:
         before = torch.cuda.memory_allocated(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph), launches.free():
             self.call(form)
         return Recording(graph.replay, torch.cuda.max_memory_allocated(self.device) - before)
 

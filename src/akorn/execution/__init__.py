@@ -9,7 +9,9 @@
     recompute     the backward pass of Recompute, one step at a time
     solve         T steps without gradients as CUDA graphs or, on a CPU, in long passes
     ops           what is around the steps: norms, convolutions, attention, the readout's lengths, Π
+    operator      T steps as one operator, for networks that torch.compile takes as a whole
     compiled      a single step by torch.compile
+    launches      which work is worth a launch of our own in an eager step
     graph         anyone's training step as a CUDA graph
 
 """

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
+from akorn.execution import launches
 from akorn.runtime import randomness
 
 Result = TypeVar("Result")
@@ -225,7 +226,7 @@ def _aside(device: torch.device, work: Callable[[], object]) -> None:
     """Warm up on a stream of its own, as recording demands."""
     here, aside = torch.cuda.current_stream(device), _new_stream(device)
     aside.wait_stream(here)
-    with torch.cuda.stream(aside):
+    with torch.cuda.stream(aside), launches.free():
         for _ in range(_WARM_UP):
             work()
     here.wait_stream(aside)
@@ -245,6 +246,7 @@ def _capture(
     try:
         # "thread_local": threads that read data ahead, or watch over other processes, may go on meanwhile.
         with (
+            launches.free(),
             torch.cuda.device(stream.device),
             torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
         ):

@@ -26,6 +26,7 @@ from torch.nn.utils import parametrizations
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.execution import launches
 from akorn.execution.chain import chain_of
 from akorn.execution.drive import Drive
 from akorn.execution.gradients import Recompute, Store
@@ -265,6 +266,7 @@ class _Holder(nn.Module):
 def _outside(x: Tensor, autocast: torch.dtype | None) -> Iterator[None]:
     """As outside of an operator: gradients can be computed, and autocast is as it was where the operator was called."""
     with ExitStack() as stack:
+        stack.enter_context(launches.free())  # compiled networks are usually recorded
         if not torch.is_inference_mode_enabled():
             stack.enter_context(torch._C._ForceDispatchKeyGuard(*_usual_keys()))
         kind = x.device.type

@@ -1,7 +1,8 @@
 """The operations around a step, each fused where kernels may be used and plain elsewhere, with the same results.
 
 Whether kernels may be used is asked here, once for each operation: they must be on and able to run on the arrays
-(`akorn.kernels.usable`), and know their shapes and types (`why_not` of the kernel's module).
+(`akorn.kernels.usable`), know their shapes and types (`why_not` of the kernel's module) and be worth a launch
+(`launches`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from akorn import kernels
 from akorn import oscillators as osc
+from akorn.execution.launches import NORM, convolution_pays, pays
 
 
 def to_sphere(x: Tensor, n: int) -> Tensor:
@@ -37,7 +39,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 
     """
     arrays = (x, weight) if bias is None else (x, weight, bias)
     wanted = torch.is_grad_enabled() and any(array.requires_grad for array in arrays)
-    if wanted and all(kernels.usable(array) for array in arrays):
+    if wanted and all(kernels.usable(array) for array in arrays) and convolution_pays(x, weight, stride):
         from akorn.kernels import convolution
 
         if convolution.why_not(x, weight, bias) is None:
@@ -55,7 +57,7 @@ def group_norm(
 ) -> Tensor:
     """GroupNorm of [B, tokens, C] or [B, C, H, W], plus `shift` [C]; statistics over a group and all positions."""
     fused = kernels.usable(c)
-    if fused:
+    if fused and pays(c.numel(), NORM):
         from akorn.kernels import norm
 
         if weight is not None and bias is not None and norm.why_not(c, weight, bias, groups) is None:
@@ -75,7 +77,7 @@ def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, narrow: bool = False
 ) -> Tensor:
     """LayerNorm of [..., C]; narrow: under autocast the fused kernel gives it in autocast's type."""
-    if kernels.usable(x):
+    if kernels.usable(x) and pays(x.numel(), NORM):
         from akorn.kernels import layer_norm as fused
 
         if weight is not None and bias is not None and fused.why_not(x, weight, bias) is None:

@@ -71,6 +71,11 @@ def available() -> bool:
     return _missing is None
 
 
+def interpreting() -> bool:
+    """Whether arrays on the CPU go through Triton's interpreter, as tests have it."""
+    return _interpreted
+
+
 def usable(x: Tensor) -> bool:
     """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton can run.
 

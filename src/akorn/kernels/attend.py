@@ -21,7 +21,7 @@ from akorn.kernels.attend_backward import attend_backward
 from akorn.kernels.attend_kernel import attend_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
 from akorn.kernels.keep import kept
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn import pack
 from akorn.kernels.turn_passes import turned

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from akorn.kernels.attend_backward_kernels import attend_keys_kernel, attend_queries_kernel
 from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.tune import Config, best, call
 from akorn.kernels.turn_passes import TurnBack, turned
 

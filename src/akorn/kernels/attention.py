@@ -15,7 +15,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
 from akorn.kernels.attention_kernel import attention_kernel, multiply, swap_pairs
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.tune import Config, best, call, interpreted, precision
 
 __all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices", "supports", "swap_pairs"]

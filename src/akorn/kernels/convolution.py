@@ -19,7 +19,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.tune import best
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

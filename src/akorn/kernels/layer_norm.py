@@ -20,7 +20,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn.kernels.norm import at_odds
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 
 MAX_CHANNELS = 4096
 

@@ -10,7 +10,6 @@ where ⟨·⟩ is the mean over a group. A program holds all tokens of some grou
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
@@ -280,7 +279,6 @@ def _result(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.new_empty(x.shape, dtype=dtype)
 
 
-@lru_cache(1024)
 def _blocks(tokens: int, channels: int, size: int) -> tuple[int, int] | None:
     """(tokens, channels) of a program's tile, powers of two, whole groups; None where they are too many."""
     high = triton.next_power_of_2(tokens)

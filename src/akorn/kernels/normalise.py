@@ -15,7 +15,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
 ELEMENTS = 2048  # of each array that a program has

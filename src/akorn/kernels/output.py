@@ -16,7 +16,7 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,im
 )
 
 from akorn.kernels.attention import multiply
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.tune import Config, best, call, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 

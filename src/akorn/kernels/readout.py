@@ -15,7 +15,7 @@ import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.readout_kernel import (
     group_lengths_backward_kernel,
     group_lengths_backward_sums_kernel,

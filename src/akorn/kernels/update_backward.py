@@ -19,7 +19,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 from akorn.kernels.update_omega import load_rates, rotate, rotation
 from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from akorn.kernels.operator import operator
+from akorn.kernels.operators import operator
 
 CALLS: list[str] = []
 
