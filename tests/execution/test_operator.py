@@ -15,6 +15,7 @@ from akorn import kernels
 from akorn import nn as ann
 from akorn import oscillators as osc
 from akorn.execution import operator
+from akorn.execution.recompute import kept_states, planned
 
 F32, F64 = torch.float32, torch.float64
 
@@ -273,6 +274,24 @@ def test_other_batches_are_not_compiled_each_anew() -> None:
         x, c = arrays(batch=batch)
         torch.testing.assert_close(compiled(x, c, 4), layer(x, c, 4))
     assert len(graphs.traced) <= 2  # one size, then any
+
+
+@pytest.mark.parametrize("gradients", [ann.Store(), ann.Recompute(3)])
+def test_other_numbers_of_steps_are_not_compiled_each_anew(gradients: ann.Gradients) -> None:
+    layer, graphs, (x, c) = a_layer(gradients=gradients), Graphs(), arrays()
+    c.requires_grad_()
+    compiled = torch.compile(layer, fullgraph=True, backend=graphs)
+    for steps in (4, 6, 9, 7, 12, 20):
+        (found,) = torch.autograd.grad(compiled(x, c, steps).pow(3).sum(), c)
+        (expected,) = torch.autograd.grad(layer(x, c, steps).pow(3).sum(), c)
+        torch.testing.assert_close(found, expected)
+    assert len(graphs.lowered) <= 4  # one number, then any
+
+
+def test_how_many_states_are_kept() -> None:
+    for steps in range(1, 60):
+        for snapshots in range(1, 12):
+            assert len(planned(steps, snapshots)) == kept_states(steps, snapshots)
 
 
 def test_kernels_run_inside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,5 +34,5 @@ def chain_of(step: Step, constant: bool, steps: int, energy: EnergyFunction | No
 
 
 def handed_on(step: Step, x: Tensor) -> torch.dtype | None:
-    """In which type steps hand their state on; what steps do by themselves need not be asked for."""
+    """The type in which each step hands its state on to the next; None where the fused update is not taken."""
     return steps_of.product_dtype(step, x) if step.compiled is None and kernels.usable(x) else None

@@ -8,7 +8,8 @@ from operator import index
 def whole_number(name: str, value: object) -> int:
     """A size as a plain int; ValueError unless it is a whole number of at least 1."""
     try:
-        count = index(value)  # type: ignore[arg-type]  # takes NumPy's whole numbers too, and no fractions
+        # NumPy's whole numbers too, and no fractions; a plain one as it is, which the compiler may leave open.
+        count = value if type(value) is int else index(value)  # type: ignore[arg-type]
     except TypeError:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None
     if isinstance(value, bool):

@@ -30,7 +30,7 @@ from akorn.execution import launches
 from akorn.execution.chain import chain_of
 from akorn.execution.drive import Drive
 from akorn.execution.gradients import Recompute, Store
-from akorn.execution.recompute import Reversal, forward, planned
+from akorn.execution.recompute import Reversal, forward, kept_states, planned
 from akorn.execution.step import EnergyFunction
 
 _ENERGIES: tuple[EnergyFunction | None, ...] = (None, osc.energy, osc.published_energy)
@@ -117,7 +117,7 @@ def _steps(
     """
     module = _layer(handle)
     plan = planned(steps, snapshots) if snapshots else []
-    states = _states(x, len(plan))
+    states = _states(x, kept_states(steps, snapshots))
     kept = iter(states.unbind(0))
 
     def keep(state: Tensor) -> None:
@@ -145,7 +145,7 @@ def _(
     autocast: torch.dtype | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     energies = x.new_empty((steps, x.shape[0]) if energy else (0,), dtype=_wide(x, c))
-    return _like(x), energies, _states(x, len(planned(steps, snapshots)) if snapshots else 0)
+    return _like(x), energies, _states(x, kept_states(steps, snapshots))
 
 
 @torch.library.custom_op("akorn::steps_backward", mutates_args=())

@@ -279,6 +279,11 @@ def planned(steps: int, snapshots: int) -> Plan:
     return _plan(0, steps, snapshots)
 
 
+def kept_states(steps: int, snapshots: int) -> int:
+    """The length of `planned`, for numbers that the compiler leaves open; 0 without snapshots."""
+    return min(steps, snapshots + 1) if snapshots else 0
+
+
 def _plan(start: int, stop: int, free: int) -> Plan:
     """Divide steps into segments (start, stop, snapshots free while it is reversed); the last is a single step."""
     plan = []

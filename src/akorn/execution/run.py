@@ -89,6 +89,7 @@ def _run_compiled(
     energy: EnergyFunction | None,
 ) -> Ran:
     """The steps as an operator for the compiler, or two where gradients go back through the last of them alone."""
+    drive(0, x.shape)  # refuses another shape
     first = None
     if given:
         with torch.no_grad():
