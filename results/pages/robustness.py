@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Row, Table
+from akorn.robustness.attack_suite import ATTACKS as REGISTERED
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
 from results.pages.robustness_models import (
@@ -107,20 +108,19 @@ RANDOM_NOISE = table(
     " with AKOrN far ahead, and does not say how the noise is distributed.",
 )
 
-_ATTACKS = (
-    ("FGSM", "fgsm", "fgsm"),
-    ("PGD, 50 steps", "pgd", "pgd"),
-    ("PGD on the smoothed loss", "pgd_smooth", "pgd_smooth"),
-    ("PGD, last Kuramoto steps alone", "pgd_adaptive", "pgd_adaptive"),
-    ("transfer from ResNet-18", "transfer", "transfer"),
-    ("Square", "square", "square"),
-    ("as many tests as Square's, no attack", "square_unattacked", "square"),
-    ("AutoAttack (`rand` for random starts)", "autoattack", "autoattack"),
-    ("AutoAttack, last Kuramoto steps alone", "autoattack_adaptive", "autoattack_adaptive"),
-    ("as many tests as AutoAttack's, no attack", "autoattack_unattacked", "autoattack"),
-    ("AutoAttack `standard`, one start fixed", "autoattack_standard", "autoattack_standard"),
-    ("that start, no attack", "autoattack_standard_unattacked", "autoattack_standard"),
+_UNATTACKED = {
+    "square": ("as many tests as Square's, no attack", "square_unattacked", "square"),
+    "autoattack-adaptive": ("as many tests as AutoAttack's, no attack", "autoattack_unattacked", "autoattack"),
+    "autoattack-standard": ("that start, no attack", "autoattack_standard_unattacked", "autoattack_standard"),
+}
+"""Attack → the row below it."""
+_ATTACKS = tuple(
+    row
+    for attack in sorted(REGISTERED.values(), key=lambda attack: attack.one_start)
+    for row in ((attack.label, attack.key, attack.key), _UNATTACKED.get(attack.name))
+    if row is not None
 )
+"""Label, metric and attack of each row: those that are scored by starts of their own, then those with tests."""
 
 
 def _attacks(models: Iterable[str], pretrained: bool) -> Table:

@@ -9,7 +9,8 @@ from typing import Any
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
-from akorn.robustness.protocol import ATTACKED, CHECKED, EOT, EPSILON, QUERIES, STEPS
+from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
 from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
@@ -57,33 +58,22 @@ def at_least(fit: Fits, **least: float) -> Fits:
 
 
 def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
-    """Evaluations under an attack as it is meant: 8/255, enough pictures, EoT of 20 where a start is random, all of
-    Square's queries where it takes part, 50 steps of PGD.
+    """Evaluations under an attack as it is meant: 8/255, enough pictures, and the budget that the attack asks for.
 
     attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
     other scores are averaged over.
     """
-    alone = attack == "square" or attack.startswith("autoattack")
-    strong = at_least(
-        fits(name, pretrained, epsilon=EPSILON, **({} if alone else {"starts": starts})), attacked=ATTACKED
-    )
+    known = ATTACKS.find(attack.replace("_", "-"))
+    asked = {} if known.one_start else {"starts": starts}
+    strong = at_least(fits(name, pretrained, epsilon=EPSILON, **asked), attacked=ATTACKED)
 
     def hard(record: Record) -> bool:
         config = record["config"]
-        random = bool(config.get("random_start"))
-        budget = {}
-        if attack in ("square", "autoattack_standard") or (alone and not random):
-            budget["queries"] = QUERIES
-        elif random:
-            budget["eot"] = EOT
-        if attack in ("pgd", "pgd_smooth", "pgd_adaptive", "transfer"):
-            budget["attack_steps"] = STEPS
-        if attack == "pgd_smooth":
-            budget["smooth_eot"] = EOT
+        budget = known.budget(bool(config.get("random_start")))
         return (
             strong(record)
             and all(config.get(key, 0) >= value for key, value in budget.items())
-            and (attack != "transfer" or config.get("source") == SOURCE)
+            and (not known.transferred or config.get("source") == SOURCE)
         )
 
     return hard

@@ -37,8 +37,8 @@ def test_launches_cost_again_after_an_error() -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_a_convolution_pays_by_its_operations() -> None:
-    weight = torch.empty(64, 64, 9, 9, device="meta")
-    large, small = (torch.empty(batch, 64, 32, 32, device="meta") for batch in (128, 64))
+    weight = torch.empty(64, 64, 9, 9)
+    large, small = (torch.empty(batch, 64, 32, 32) for batch in (128, 64))
     assert launches.convolution_pays(large, weight, 1)  # 87 · 10⁹ operations
     assert not launches.convolution_pays(small, weight, 1)
     assert not launches.convolution_pays(large, weight, 2)
