@@ -31,6 +31,8 @@ class Setup:
     compiled: bool
     recompute: bool
     precision: Precision
+    network: bool = False
+    """Measure networks as torch.compile makes them too."""
 
 
 def sudoku(setup: Setup) -> Iterator[Piece]:
@@ -67,8 +69,16 @@ def vote(setup: Setup) -> Iterator[Piece]:
     x0 = torch.randn(boards * votes, 81, net.config.channels, device=setup.device)
     config = voting.VoteConfig(steps, votes, precision=setup.precision, squares=False)
 
+    def answers(puzzles: Tensor, x0: Tensor) -> object:
+        return net.evolve(puzzles, steps, x0=x0, energy=osc.energy)[:2]
+
+    compiled = torch.compile(answers, mode="reduce-overhead", dynamic=False)
+
     def whole(form: Form) -> object:
-        return voting.run(net, puzzle, config)
+        if not form.network:
+            return voting.run(net, puzzle, config)
+        with torch.autocast(setup.device.type, torch.bfloat16, enabled=setup.precision == "bf16"):
+            return compiled(*inputs)
 
     def forward(net: nn.Module, inputs: Inputs, steps: int) -> Tensor:
         assert isinstance(net, SudokuModel)
@@ -77,7 +87,9 @@ def vote(setup: Setup) -> Iterator[Piece]:
 
     layer = _layers(net)[0]
     traffic = steps * step_traffic(layer, x0.numel(), setup.itemsize, "forward")
-    forms = usual_forms(forward, setup.device, "forward", compiled=setup.compiled, recompute=False, solving=True)
+    forms = usual_forms(
+        forward, setup.device, "forward", compiled=setup.compiled, recompute=False, solving=True, network=setup.network
+    )
     inputs = (puzzle.repeat_interleave(votes, 0), x0)
     yield Piece(
         "vote", f"K={votes}, a board", f"{boards} boards", 4, steps, "forward", net, inputs, forms, traffic,
@@ -195,7 +207,9 @@ def _training(
     """A training step; `work` is, for each layer, the elements of its state and its steps."""
     mode: Mode = "training"
     traffic = sum(count * step_traffic(layer, elements, setup.itemsize, mode) for layer, elements, count in work)
-    forms = usual_forms(forward, setup.device, mode, compiled=setup.compiled, recompute=setup.recompute)
+    forms = usual_forms(
+        forward, setup.device, mode, compiled=setup.compiled, recompute=setup.recompute, network=setup.network
+    )
     return Piece(case, "training step", size, n, steps, mode, net, inputs, forms, traffic, loss, optimise=True)
 
 

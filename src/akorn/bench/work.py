@@ -73,16 +73,23 @@ class Piece:
 
 
 def usual_forms(
-    forward: Forward, device: torch.device, mode: Mode, *, compiled: bool, recompute: bool, solving: bool = False
+    forward: Forward,
+    device: torch.device,
+    mode: Mode,
+    *,
+    compiled: bool,
+    recompute: bool,
+    solving: bool = False,
+    network: bool = False,
 ) -> dict[str, Form]:
-    """Plain eager, compiled, fused, and fused as a CUDA graph, as far as the device knows them."""
+    """Plain eager, a compiled step, fused, a compiled network, and fused as a CUDA graph, as the device knows them."""
     again = recompute and mode == "training"
     forms = {"plain": Form(forward, recompute=again)}
     if compiled:
         forms["compiled"] = Form(forward, compiled=True, recompute=again)
     if device.type == "cuda" or solving:
         forms["fused"] = Form(forward, kernels=True, recompute=again)
-    if compiled and device.type == "cuda" and not again:
+    if network:
         forms["network"] = Form(forward, kernels=True, network=True)
     if device.type == "cuda" and not solving:  # solving records its own graphs
         forms["graph"] = Form(forward, kernels=True, recompute=again, graph=True)

@@ -47,6 +47,8 @@ class Options(CommonOptions):
     """Training steps of whole networks recompute their states."""
     compiled: bool = False
     """Measure the compiled step too (the first call of each compiles for some seconds)."""
+    network: bool = False
+    """Measure whole networks by torch.compile(mode="reduce-overhead") too."""
     couplings: tuple[str, ...] = ("dense", "sparse", "conv2d-5", "attention-gta")
     """Which couplings: dense, scalar, sparse, conv1d-9, conv2d-5, conv2d-9, attention, attention-gta, and with a
     symmetric J dense-symmetric, scalar-symmetric, conv2d-5-symmetric, attention-gta-symmetric."""
@@ -124,7 +126,9 @@ def _pieces(options: Options, device: torch.device) -> Iterator[Piece]:
     from akorn.bench import Setup, Size, default_channels, layers
 
     itemsize = 2 if options.precision == "bf16" else 4
-    setup = Setup(options.size, device, itemsize, options.compiled, options.recompute, options.precision)
+    setup = Setup(
+        options.size, device, itemsize, options.compiled, options.recompute, options.precision, options.network
+    )
     for case in CASES if "all" in options.case else dict.fromkeys(options.case):
         if case == "layers":
             assert options.batch is not None
