@@ -17,7 +17,7 @@ from functools import partial
 
 from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table, chosen
-from results.pages.objects_own import TRIED, most_pictures
+from results.pages.objects_own import MENDED, TRIED, mended, most_pictures
 from results.pages.trials import epochs, is_trial
 
 
@@ -56,6 +56,7 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record
         pictures = config.get("pictures")
         return (
             (record["kind"], record["name"]) == ("eval", recipe)
+            and not mended(record)
             and data.named(str(config.get("data")))
             and config.get("split", "test") in data.splits
             and (not data.generated or config.get("source", "generated") == "generated")
@@ -236,7 +237,7 @@ NATURAL = Table(
     note=f"In percent, as in the paper's Tab. `natural_images_app`. {_MOST}",
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, TRIED)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, MENDED, TRIED)
 
 TITLE = "Object discovery: all tables"
 INTRO = """\

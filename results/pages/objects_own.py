@@ -14,6 +14,13 @@ def most_pictures(record: Record) -> float:
     return float(pictures) if isinstance(pictures, int) else 0.0
 
 
+def mended(record: Record) -> bool:
+    """Whether a model was trained with an average that warms up, and ItrSA with its last norm."""
+    ema = (record.get("extra", {}).get("training") or {}).get("ema") or {}
+    first = str(record["commit"]["id"]).startswith("3fa2966")  # whose training.json does not tell yet
+    return bool(ema.get("warmup")) or first
+
+
 def _tried(seed: int | None = None, precision: str = "tf32", **model: object) -> Callable[[Record], bool]:
     """Ten epochs on Tetrominoes, the average of the weights, with these settings.
 
@@ -47,6 +54,7 @@ def _weights(
         config, training = record["config"], record.get("extra", {}).get("training") or {}
         return (
             (record["kind"], record["name"], record["seed"]) == ("eval", recipe, 0)
+            and not mended(record)
             and (config.get("split"), config.get("pictures"), config.get("uptile")) == (split, pictures, 1)
             and config.get("method", "average") == "average"
             and (training.get("weights"), training.get("steps")) == (which, steps)
@@ -58,6 +66,48 @@ def _weights(
 def _itrsa(data: str, which: str, pictures: int) -> Callable[[Record], bool]:
     return _weights(f"{data}_itrsa", 11_700, which, "test", pictures)
 
+
+def _mended(label: str, recipe: str, which: str, paper: tuple[str, str], uptile: int = 1) -> Row:
+    """Test and validation pictures of a model that was trained after the mends."""
+
+    def match(split: str) -> Callable[[Record], bool]:
+        def fits(record: Record) -> bool:
+            config, training = record["config"], record.get("extra", {}).get("training") or {}
+            return (
+                (record["kind"], record["name"]) == ("eval", recipe)
+                and mended(record)
+                and (config.get("split"), config.get("uptile")) == (split, uptile)
+                and training.get("weights") == which
+            )
+
+        return fits
+
+    test = tuple(Cell(metric, match("test"), value) for metric, value in zip(("fg_ari", "mbo"), paper, strict=True))
+    return Row(label, (*test, Cell("fg_ari", match("valid")), Cell("mbo", match("valid"))))
+
+
+_NONE = ("–", "–")
+
+MENDED = Table(
+    "After the mends: an average that warms up, and ItrSA with its last norm",
+    ("FG-ARI, test", "MBO, test", "FG-ARI, validation", "MBO, validation"),
+    (
+        _mended("Tetrominoes, AKOrN", "tetrominoes_akorn", "average", ("88.6 ± 1.7", "56.4 ± 0.9")),
+        _mended("the same, up-tiling ×4", "tetrominoes_akorn", "average", ("93.1 ± 0.3", "56.3 ± 0.0"), 4),
+        _mended("the last weights instead", "tetrominoes_akorn", "last", _NONE),
+        _mended("Tetrominoes, ItrSA", "tetrominoes_itrsa", "average", ("85.8 ± 0.8", "54.9 ± 3.4")),
+        _mended("the same, up-tiling ×4", "tetrominoes_itrsa", "average", _NONE, 4),
+        _mended("the last weights instead", "tetrominoes_itrsa", "last", _NONE),
+        _mended("dSprites, AKOrN", "dsprites_akorn", "average", ("78.3 ± 1.3", "63.0 ± 1.8")),
+        _mended("the same, up-tiling ×4", "dsprites_akorn", "average", ("87.1 ± 1.0", "60.2 ± 1.9"), 4),
+        _mended("the last weights instead", "dsprites_akorn", "last", _NONE),
+    ),
+    note="The published experiments let the decay of the moving average grow, and end ItrSA in a LayerNorm whose output"
+    " is clustered; the other tables here rest on a constant decay and no such norm. 2,000 test and 1,000 validation"
+    " pictures. Judged on validation pictures, the average is better for AKOrN on Tetrominoes and as good on dSprites;"
+    " for ItrSA on Tetrominoes it has the better MBO and the last weights the better FG-ARI. ItrSA on dSprites and all"
+    " of Shapes are still to be trained so.",
+)
 
 _TEST = "test pictures"
 

@@ -51,7 +51,7 @@ def run(options: Options) -> int:
     config = found.facts["config"]
     write_training(
         folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
-        overrides=_overrides(default, found.facts, which),
+        overrides=_overrides(default, found.facts, which), ema=config["ema"] if config["ema"]["decay"] else None,
     )  # fmt: skip
     say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
     if options.json:

@@ -208,7 +208,7 @@ def _leave_model(
         save(folder)
     write_training(
         folder, recipe=name, seed=config.seed, precision=config.precision, weights=config.weights, steps=steps,
-        overrides=overrides,
+        overrides=overrides, ema=asdict(config.ema) if config.ema.decay else None,
     )  # fmt: skip
 
 

@@ -23,10 +23,11 @@ def write_training(
     weights: str,
     steps: int,
     overrides: Mapping[str, Any] | None = None,
+    ema: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `training.json` into a model's folder, which is made where it is missing.
 
-    overrides: how the recipe was changed, by dotted names.
+    overrides: how the recipe was changed, by dotted names. ema: the settings of the moving average, where there is one.
     """
     origin = {
         "recipe": recipe,
@@ -35,6 +36,7 @@ def write_training(
         "weights": weights,
         "overrides": dict(overrides or {}),
         "steps": steps,
+        **({"ema": dict(ema)} if ema else {}),
     }
     make_folder(folder)
     path = folder / FILE
