@@ -17,7 +17,7 @@ def most_pictures(record: Record) -> float:
 def mended(record: Record) -> bool:
     """Whether a model was trained with an average that warms up, and ItrSA with its last norm."""
     ema = (record.get("extra", {}).get("training") or {}).get("ema") or {}
-    first = str(record["commit"]["id"]).startswith("3fa2966")  # whose training.json does not tell yet
+    first = str((record.get("commit") or {}).get("id")).startswith("3fa2966")  # whose training.json does not tell yet
     return bool(ema.get("warmup")) or first
 
 

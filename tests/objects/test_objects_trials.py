@@ -24,6 +24,7 @@ TRIALS = {
 # As the recipes were when they were taken out.
 BOTH = {
     "model.blocks": 8, "model.heads": 8, "model.position": "absolute", "model.recompute": False,
+    "model.final_norm": False, "train.ema.warmup": False,  # as it was before these could be chosen
     "train.seed": 0, "train.steps": None, "train.batch_size": 256, "train.drop_last": True,
     "train.optimiser.name": "adam", "train.optimiser.betas": [0.9, 0.999], "train.optimiser.momentum": 0.9,
     "train.optimiser.weight_decay": 0.0, "train.optimiser.clip": 0.0,

@@ -41,6 +41,7 @@ COMMON: dict[str, Any] = {
     "train.ema.decay": 0.99,
     "train.ema.every": 10,
     "train.ema.after": 200,
+    "train.ema.warmup": False,
     "train.weights": "average",
     "train.precision": "bf16",
     "train.device": "auto",
