@@ -26,6 +26,12 @@ def test_commands_are_declared_where_they_live() -> None:
             assert what
 
 
+def test_no_two_rooms_have_a_command_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("akorn.bench.commands.COMMANDS", {"solve": ("akorn.bench.commands.bench", "another")})
+    with pytest.raises(ValueError, match="the command 'solve' is registered already"):
+        rooms.commands()
+
+
 def test_the_command_line_names_no_room() -> None:
     """It finds them: a new one changes nothing there."""
     for file in CLI.glob("*.py"):

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from akorn.errors import AkornError
-from akorn.registry import unknown
+from akorn.registry import Registry, unknown
 from akorn.settings import as_json, from_json
 
 if TYPE_CHECKING:
@@ -71,9 +71,13 @@ def parts(name: str) -> dict[str, ModuleType]:
     return {room: part(room, name) for room in ROOMS if find_spec(f"akorn.{room}.{name}") is not None}
 
 
-def commands() -> dict[str, tuple[str, str]]:
-    """Every command: name → (module, what it does)."""
-    return {name: entry for folder in COMMAND_FOLDERS for name, entry in part(folder, "commands").COMMANDS.items()}
+def commands() -> Registry[tuple[str, str]]:
+    """Every command: name → (module, what it does); ValueError where two rooms have one of the same name."""
+    found: Registry[tuple[str, str]] = Registry("command")
+    for folder in COMMAND_FOLDERS:
+        for name, entry in part(folder, "commands").COMMANDS.items():
+            found.register(name, entry)
+    return found
 
 
 def recipes() -> dict[str, Callable[[], Recipe]]:
