@@ -41,12 +41,14 @@ SECTIONS = dict(sections())
 
 LOOK_AT_EVERYTHING = (
     "tests/cli/test_main.py",
+    "tests/objects/test_objects_sets.py",
+    "tests/robustness/test_attack_suite.py",
     "tests/sudoku/test_recipes.py",
     "tests/test_models.py",
     "tests/test_registry.py",
     "tests/test_rooms.py",
 )
-SLOW = ("both_ways", "help_is_quick", "one_line_on_every_terminal", "seed_that", "signs", "small_run")
+SLOW = ("both_ways", "help_is_quick", "one_line_on_every_terminal", "seed_that", "signs", "small_run", "trained_on")
 """Tests among these that start processes or train, and look at little."""
 
 

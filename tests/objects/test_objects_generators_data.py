@@ -233,7 +233,7 @@ TEST_PICTURES = {
 }
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", TEST_PICTURES)
 def test_a_limit_takes_the_first_pictures_of_a_set_without_end(name: str) -> None:
     papers, digest = TEST_PICTURES[name]
     assert load(name, "test").fingerprint() == digest

@@ -57,7 +57,7 @@ def group_norm(
 ) -> Tensor:
     """GroupNorm of [B, tokens, C] or [B, C, H, W], plus `shift` [C]; statistics over a group and all positions."""
     fused = kernels.usable(c)
-    if fused and pays(c.numel(), NORM):
+    if fused and (pays(c.numel(), NORM) or _last_only(c)):  # torch's would bring channels first in memory
         from akorn.kernels import norm
 
         if weight is not None and bias is not None and norm.why_not(c, weight, bias, groups) is None:
@@ -71,6 +71,11 @@ def group_norm(
         out = F.group_norm(c.transpose(1, 2), groups, weight, bias, eps).transpose(1, 2)
         out = out.contiguous() if fused else out  # fused steps would otherwise bring it in order every time
     return out if shift is None else out + per_channel(shift, out)
+
+
+def _last_only(c: Tensor) -> bool:
+    """Whether these are pictures with their channels last in memory."""
+    return c.ndim == 4 and c.is_contiguous(memory_format=torch.channels_last) and not c.is_contiguous()
 
 
 def layer_norm(
