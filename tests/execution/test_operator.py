@@ -375,6 +375,18 @@ def test_exported_programs_have_no_operator_of_ours() -> None:
     torch.testing.assert_close(program.module()(x, c, 3), layer(x, c, 3))
 
 
+def test_layers_of_one_kind_share_what_was_compiled() -> None:
+    """More layers than the compiler would compile for."""
+    graphs, (x, c) = Graphs(), arrays()
+    for scale in range(1, 11):
+        layer = a_layer()
+        with torch.no_grad():
+            layer.coupling.free_weight.mul_(scale)
+        found = results(layer, torch.compile(partial(last, layer, 3), fullgraph=True, backend=graphs), x, c)
+        torch.testing.assert_close(found, results(layer, partial(last, layer, 3), x, c))
+    assert len(graphs.lowered) <= 4
+
+
 def test_copies_are_layers_of_their_own() -> None:
     layer, (x, c) = a_layer(), arrays()
     other = copy.deepcopy(layer)
