@@ -13,7 +13,7 @@ from torch import Tensor
 
 from akorn import nn as akn
 from akorn import oscillators as osc
-from akorn.kernels import attention, output, solve, update
+from akorn.kernels import solve, solve_attention, solve_output, update
 from akorn.nn.solve import described, prepared
 
 
@@ -51,9 +51,9 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
         c, qkv = draw(batch, args, dtype), draw(batch, args, dtype, 3)
         want_o = plain_attention(exact, qkv.double())
         several = None if dtype == torch.bfloat16 else 1  # float32 is slow to compile
-        for config in attention.CONFIGS[:several]:
+        for config in solve_attention.CONFIGS[:several]:
             o = torch.full_like(x, float("nan"))
-            attention.attention_into(o, qkv, w["matrices"], args.heads, config)
+            solve_attention.attention_into(o, qkv, w["matrices"], args.heads, config)
             errors[f"attention {dtype} {config}"] = worst(o, want_o)
         want_jx = o.double() @ w["output"].double().T
         want_x = osc.ungroup(
@@ -63,11 +63,13 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
             )
         )  # fmt: skip
         want_energy = osc.energy(x.double(), want_jx, c.double())
-        for config in dict.fromkeys(output.output_config(config, args.channels) for config in output.CONFIGS[:several]):
+        for config in dict.fromkeys(
+            solve_output.output_config(config, args.channels) for config in solve_output.CONFIGS[:several]
+        ):
             out = torch.full_like(x, float("nan"))
             parts = torch.full((batch, tokens * (args.channels // config.columns)), float("nan"), device=x.device)
             try:
-                output.output_update_into(out, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config)
+                solve_output.output_update_into(out, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config)
             except triton.runtime.errors.OutOfResources as error:
                 print(f"output {dtype} {config}: {error}")
                 continue

@@ -20,7 +20,7 @@ import torch
 from akorn import kernels
 from akorn import oscillators as osc
 from akorn.execution.solve import Unknown
-from akorn.kernels import cpu
+from akorn.kernels import solve_cpu
 from akorn.ledger import write_record
 from akorn.nn import KuramotoLayer, solve_steps
 from akorn.nn.solve import described, floating
@@ -47,7 +47,7 @@ def main() -> None:
     x = start_noise(board_keys(puzzle), numbers, 0, (81, model.config.channels))
     c = model.embedding(puzzle.long())
     step = described(layer)
-    why = step.reason if isinstance(step, Unknown) else cpu.why_not(step, x, c, floating(layer))
+    why = step.reason if isinstance(step, Unknown) else solve_cpu.why_not(step, x, c, floating(layer))
     if why is not None or not kernels.enabled():
         raise SystemExit(f"the quick path does not apply here: {why or 'AKORN_KERNELS=0'}")
 
@@ -94,7 +94,7 @@ def products(layer: KuramotoLayer, x: torch.Tensor, steps: int, packed: bool) ->
     q, k, v = (torch.randn(batch * heads, tokens, channels // heads) for _ in range(3))
     scores, heard = torch.empty(batch * heads, tokens, tokens), torch.empty_like(q)
 
-    first, last = (cpu._Product(linear.weight, None) for linear in (maps.qkv, maps.output))
+    first, last = (solve_cpu._Product(linear.weight, None) for linear in (maps.qkv, maps.output))
 
     def work() -> None:
         for _ in range(steps):

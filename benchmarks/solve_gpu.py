@@ -25,7 +25,7 @@ from solve_check import check, draw, fused, sudoku_layer
 
 from akorn import nn as akn
 from akorn import oscillators as osc
-from akorn.kernels import attention, output, solve, solve_run, tune, update
+from akorn.kernels import solve, solve_attention, solve_output, solve_run, tune, update
 from akorn.ledger import write_record
 from akorn.nn.solve import described
 from akorn.sudoku import hashed_starts, voting
@@ -166,18 +166,18 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
     print(f"kernels, {batch} samples, bfloat16:")
     report("product with W^QKV", lambda: solve_run.multiply(x, w["qkv"], w["bias"], qkv), 6.0 * rows * channels**2, 4)
     draws = draw(batch, args, torch.bfloat16, 3)
-    for config in attention.CONFIGS:
+    for config in solve_attention.CONFIGS:
         report(
             f"attention {short(config)}",
-            lambda config=config: attention.attention_into(o, draws, w["matrices"], args.heads, config),
+            lambda config=config: solve_attention.attention_into(o, draws, w["matrices"], args.heads, config),
             4.0 * rows * args.grid**2 * channels, 4,
         )  # fmt: skip
-    report("attention, no positions", lambda: attention.attention_into(o, draws, None, args.heads), arrays=4)
-    for config in dict.fromkeys(output.output_config(config, channels) for config in output.CONFIGS):
+    report("attention, no positions", lambda: solve_attention.attention_into(o, draws, None, args.heads), arrays=4)
+    for config in dict.fromkeys(solve_output.output_config(config, channels) for config in solve_output.CONFIGS):
         parts = torch.empty(rows, channels // config.columns, device=x.device)
         report(
             f"W^O and update {short(config)}",
-            lambda config=config, parts=parts: output.output_update_into(
+            lambda config=config, parts=parts: solve_output.output_update_into(
                 jx, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config
             ),
             2.0 * rows * channels**2, 4,

@@ -30,7 +30,8 @@ def test_a_block_is_residual_convolutions_and_one_mlp() -> None:
 
 def test_a_block_takes_fused_parts_that_leave_channels_last(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
-    from akorn.kernels import convolution, norm
+    from akorn.kernels import convolution
+    from akorn.kernels import group_norm as norm
 
     device = "cuda" if torch.cuda.is_available() else "cpu"  # there in Triton's interpreter
     torch.manual_seed(0)

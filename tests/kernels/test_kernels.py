@@ -57,7 +57,7 @@ def wide(*arrays):
 def test_attention(device, dtype, batch, tokens, heads, head_dim, position):
     from triton.runtime.errors import OutOfResources
 
-    from akorn.kernels.attention import CONFIGS, attention, attention_into, pack_matrices
+    from akorn.kernels.solve_attention import CONFIGS, attention, attention_into, pack_matrices
 
     qkv = draw(0, batch, tokens, 3 * heads * head_dim, dtype=dtype, device=device)
     # Free 2×2 matrices, not rotations: every entry has a place of its own.
@@ -74,7 +74,7 @@ def test_attention(device, dtype, batch, tokens, heads, head_dim, position):
 
 
 def test_attention_takes_the_matrices_of_gta(device):
-    from akorn.kernels.attention import attention, pack_matrices
+    from akorn.kernels.solve_attention import attention, pack_matrices
 
     place = GTA((3, 4), 16)
     qkv = draw(2, 2, 12, 3 * 32, dtype=torch.float32, device=device)
@@ -85,7 +85,7 @@ def test_attention_takes_the_matrices_of_gta(device):
 
 
 def test_tiles_of_keys_hold_all_and_little_more(device):
-    from akorn.kernels.attention import MAX_TOKENS, key_tiles
+    from akorn.kernels.solve_attention import MAX_TOKENS, key_tiles
 
     assert key_tiles(81) == (64, 32)
     for tokens in range(1, MAX_TOKENS + 1):
@@ -99,7 +99,7 @@ def test_tiles_of_keys_hold_all_and_little_more(device):
 @pytest.mark.gpu
 def test_packed_pairs_are_taken(device):
     """What `test_attention` compares on a GPU are then really the packed forms."""
-    from akorn.kernels.attention import CONFIGS, fitting
+    from akorn.kernels.solve_attention import CONFIGS, fitting
 
     room = torch.zeros(2 * 81 * 3 * 128 + 2, dtype=torch.bfloat16, device=device)
     qkv, shifted = room[:-2].view(2, 81, -1), room[2:].view(2, 81, -1)
@@ -112,7 +112,7 @@ def test_packed_pairs_are_taken(device):
 
 @pytest.mark.parametrize("count", [1, 2, 41, 4097])
 def test_normal_numbers(device, count):
-    from akorn.kernels.noise import normal_numbers
+    from akorn.kernels.normal_numbers import normal_numbers
     from akorn.sudoku import hashed_starts
 
     streams = hashed_starts._mix(torch.arange(3, device=device) - 1)
@@ -152,7 +152,7 @@ def test_update(device, dtype, n, pair_weight, rotate):
 def test_output_update(device, dtype, n, channels, pair_weight, rotate):
     from triton.runtime.errors import OutOfResources
 
-    from akorn.kernels.output import CONFIGS, output_config, output_update, output_update_into
+    from akorn.kernels.solve_output import CONFIGS, output_config, output_update, output_update_into
 
     shape = (3, 47, channels)
     x = osc.ungroup(osc.normalize(osc.group(draw(6, *shape, dtype=torch.float32, device=device), n))).to(dtype)
@@ -185,8 +185,8 @@ def test_zero_vectors_stay_at_zero(device):
 
 
 def test_bad_arguments(device):
-    from akorn.kernels.attention import attention
-    from akorn.kernels.output import output_update
+    from akorn.kernels.solve_attention import attention
+    from akorn.kernels.solve_output import output_update
     from akorn.kernels.update import update
 
     x, one = torch.zeros(2, 4, 12, device=device), torch.ones(1, device=device)
@@ -204,8 +204,8 @@ def test_bad_arguments(device):
 
 def test_operators_are_registered_properly(device):
     """Schemas and fake forms agree with what the kernels return, so that torch.compile sees through them."""
-    from akorn.kernels.attention import attention
-    from akorn.kernels.output import output_update
+    from akorn.kernels.solve_attention import attention
+    from akorn.kernels.solve_output import output_update
     from akorn.kernels.update import update
 
     checks = ("test_schema", "test_faketensor")
@@ -221,8 +221,8 @@ def test_operators_are_registered_properly(device):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sudoku_size(device, dtype):
-    from akorn.kernels.attention import attention, pack_matrices
-    from akorn.kernels.output import output_update
+    from akorn.kernels.solve_attention import attention, pack_matrices
+    from akorn.kernels.solve_output import output_update
 
     qkv = draw(11, 40, 81, 3 * 512, dtype=dtype, device=device)
     place = GTA((9, 9), 64).to(device, dtype)

@@ -7,13 +7,13 @@ of many kinds, but the same every time. What a shape is checked for is in the ke
 import random
 
 import pytest
-import test_attend
+import test_attention
 import test_convolution_kernel
+import test_group_norm_kernel
 import test_kernels
-import test_norm_kernel
-import test_normalise
+import test_pairs_passes
 import test_readout_kernel
-import test_turn_passes
+import test_sphere
 import torch
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
@@ -42,8 +42,8 @@ def attention_sizes(pick):
 @rounds(6, attention_sizes)
 def test_attend_anywhere(device, case):
     batch, tokens, heads, head_dim, sets, dtype = case
-    problem = test_attend.problem(batch, tokens, heads, head_dim, sets, dtype, device)
-    test_attend.check(problem, heads, test_attend.TOLERANCE[dtype])
+    problem = test_attention.problem(batch, tokens, heads, head_dim, sets, dtype, device)
+    test_attention.check(problem, heads, test_attention.TOLERANCE[dtype])
 
 
 def solving_sizes(pick):
@@ -75,8 +75,8 @@ def norm_sizes(pick):
 @rounds(16, norm_sizes)
 def test_group_norm_anywhere(device, case):
     shape, groups, order, dtype = case
-    found, expected = test_norm_kernel.both(test_norm_kernel.draw(shape, order, device, dtype), groups)
-    test_norm_kernel.close(found, expected, dtype)
+    found, expected = test_group_norm_kernel.both(test_group_norm_kernel.draw(shape, order, device, dtype), groups)
+    test_group_norm_kernel.close(found, expected, dtype)
 
 
 def readout_sizes(pick):
@@ -110,7 +110,7 @@ def test_conv2d_anywhere(device, monkeypatch, case, way):
     found = results(arrays, size[-1], convolution.conv2d)
     wide = [a.detach().double().requires_grad_() for a in arrays]
     for result, wanted in zip(found, results(wide, size[-1], test_convolution_kernel.plain), strict=True):
-        test_attend.near(result, wanted, {F32: 1e-3 if device.type == "cuda" else 3e-6, BF16: 1e-2}[dtype])
+        test_attention.near(result, wanted, {F32: 1e-3 if device.type == "cuda" else 3e-6, BF16: 1e-2}[dtype])
 
 
 def sphere_sizes(pick):
@@ -122,7 +122,7 @@ def sphere_sizes(pick):
 
 @rounds(16, sphere_sizes)
 def test_normalise_anywhere(device, case):
-    test_normalise.test_same_as_float64(device, *case)
+    test_sphere.test_same_as_float64(device, *case)
 
 
 def turned_sizes(pick):
@@ -131,6 +131,6 @@ def turned_sizes(pick):
 
 @rounds(4, turned_sizes)
 def test_turn_passes_anywhere(device, case):
-    arrays = test_turn_passes.made(case, device)
-    test_turn_passes.test_turned(arrays)
-    test_turn_passes.test_gradients_turned_back(arrays)
+    arrays = test_pairs_passes.made(case, device)
+    test_pairs_passes.test_turned(arrays)
+    test_pairs_passes.test_gradients_turned_back(arrays)

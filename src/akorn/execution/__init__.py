@@ -2,15 +2,16 @@
 
 `akorn.nn` hands over a description of its step, functions and tensors, and never asks whether something is fused.
 
-    step          one update as it is described, plain, fused or compiled
+    step          one update as it is described, carried out plainly, fused or compiled
     fused_step    the update by the fused kernels, forward and backward; needs Triton
+    drive         C, step by step
     run           T steps: memory order, which of them have gradients, energies and trajectory
     gradients     Store, Recompute, LastSteps: how gradients come back
-    recompute     the backward pass of Recompute, one step at a time
+    recompute     a backward pass that computes steps again; `chain` makes steps what it takes
+    operator      T steps as one operator for torch.compile; `outside` lets code run inside it as it does outside
+    compiled      a single step by torch.compile
     solve         T steps without gradients as CUDA graphs or, on a CPU, in long passes
     ops           what is around the steps: norms, convolutions, attention, the readout's lengths, Π
-    operator      T steps as one operator, for networks that torch.compile takes as a whole
-    compiled      a single step by torch.compile
     launches      which work is worth a launch of our own in an eager step
     graph         anyone's training step as a CUDA graph
 

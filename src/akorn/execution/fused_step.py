@@ -9,7 +9,7 @@ from akorn import oscillators as osc
 from akorn.execution.recompute import Reversal
 from akorn.execution.step import Advanced, EnergyFunction, Step, product_dtype
 from akorn.kernels import usable
-from akorn.kernels.keep import keeping
+from akorn.kernels.backward_memory import keeping
 from akorn.kernels.update import DTYPES, ENERGIES, MAX_N, update, update_twice
 from akorn.kernels.update_backward import launch_backward
 from akorn.kernels.update_omega import omega_gradient

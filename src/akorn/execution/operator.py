@@ -12,12 +12,8 @@ A layer is known to the operators by a number, its `handle`, since the compiler 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
 from itertools import count
-from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -26,12 +22,17 @@ from torch.nn.utils import parametrizations
 
 from akorn import kernels
 from akorn import oscillators as osc
-from akorn.execution import launches
 from akorn.execution.chain import chain_of
 from akorn.execution.drive import Drive
 from akorn.execution.gradients import Recompute, Store
+from akorn.execution.outside import leaves, named_parts, outside, with_parts
 from akorn.execution.recompute import Reversal, forward, kept_states, planned
 from akorn.execution.step import EnergyFunction
+
+try:
+    from torch.fx.experimental.sym_node import DynamicInt
+except ImportError:  # an earlier torch
+    DynamicInt = int  # type: ignore[misc,assignment]
 
 _ENERGIES: tuple[EnergyFunction | None, ...] = (None, osc.energy, osc.published_energy)
 """Energies by the number that the operators are given."""
@@ -41,14 +42,14 @@ _CHANGING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.R
 
 
 _layers: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
-_handles = count(1)
+_handles = count(2)  # the compiler takes 0 and 1 for numbers of their own
 
 
 def register(layer: nn.Module) -> int:
     """A handle for a module with a method `one_step`, for as long as it lives."""
     handle = next(_handles)
     _layers[handle] = layer
-    return handle
+    return DynamicInt(handle)  # else the compiler would compile for every layer anew
 
 
 def applies(module: nn.Module, x: Tensor, drive: Drive, energy: EnergyFunction | None, trajectory: bool) -> bool:
@@ -73,20 +74,13 @@ def run(
     """The state after `steps` steps, and the energies before each, [steps, B] or empty."""
     assert drive.values is not None
     kind = x.device.type
-    parts = [part for _, part in _parts(module)]
+    parts = [part for _, part in named_parts(module)]
     learns = torch.is_grad_enabled() and any(source.requires_grad for source in (x, drive.values, *parts))
     snapshots = steps if isinstance(way, Store) else way.snapshots
     which = 0 if energy is None else 1 if energy is osc.energy else 2
     autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     settings = (handle, steps, snapshots if learns else 0, which, drive.constant, autocast)
     return _steps(x, drive.values, parts, *settings)[:2]
-
-
-def _parts(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that steps may read, by name: not those that make c, which acts on steps from outside."""
-    for name, part in (*module.named_parameters(), *module.named_buffers()):
-        if name != "bias" and not name.startswith("stimulus."):
-            yield name, part
 
 
 @torch.library.custom_op("akorn::steps", mutates_args=())
@@ -106,7 +100,7 @@ def _steps(
     Args:
         x: the first state, on the sphere.
         c: C, one for all steps or one for each.
-        parts: the tensors of the layer, see `_parts`.
+        parts: the tensors of the layer, see `named_parts`.
         handle: of the layer.
         steps: T.
         snapshots: how many states the backward pass may keep; 0 for none.
@@ -127,8 +121,8 @@ def _steps(
     def work() -> tuple[Tensor, Tensor]:
         return forward(_chain(module, constant, steps, energy), x, c, steps, plan, keep)
 
-    with _outside(x, autocast), torch.no_grad():
-        last, energies = _with_parts(module, _leaves(parts) if autocast is not None else parts, work)
+    with outside(x, autocast), torch.no_grad():
+        last, energies = with_parts(module, leaves(parts) if autocast is not None else parts, work)
     return _settled(last, x, c), energies.to(_wide(x, c)), states
 
 
@@ -168,10 +162,10 @@ def _steps_backward(
     module = _layer(handle)
     for_x, for_c, *for_parts = wanted
 
-    with _outside(x, autocast):
+    with outside(x, autocast):
         c = c.detach().requires_grad_(for_c)
-        leaves = [part.detach().requires_grad_(want) for part, want in zip(parts, for_parts, strict=True)]
-        learned = [leaf for leaf in leaves if leaf.requires_grad]
+        given = [part.detach().requires_grad_(want) for part, want in zip(parts, for_parts, strict=True)]
+        learned = [leaf for leaf in given if leaf.requires_grad]
 
         def work() -> Reversal:
             chain = _chain(module, constant, steps, energy)
@@ -180,7 +174,7 @@ def _steps_backward(
                 reversal.run(planned(steps, snapshots), [x, *states.unbind(0)])
             return reversal
 
-        reversal = _with_parts(module, leaves, work)
+        reversal = with_parts(module, given, work)
         grads = [reversal.whole_grad()] if for_x else []
     sources = ([reversal.c] if for_c else []) + learned
     totals = [*((x, grad) for grad in grads), *((source, reversal.totals.get(id(source))) for source in sources)]
@@ -240,61 +234,6 @@ def _layer(handle: int) -> nn.Module:
 
 def _chain(module: Any, constant: bool, steps: int, energy: int) -> Any:
     return chain_of(module.one_step(compiled=False), constant, steps, _ENERGIES[energy], module)
-
-
-Result = TypeVar("Result")
-
-
-def _with_parts(module: nn.Module, parts: list[Tensor], work: Callable[[], Result]) -> Result:
-    """Work while the module has these tensors instead of its own."""
-    given = {f"module.{name}": part for (name, _), part in zip(_parts(module), parts, strict=True)}
-    return torch.func.functional_call(_Holder(module), given, (work,))
-
-
-class _Holder(nn.Module):
-    """Lets `functional_call` work with any method of a module."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, work: Callable[[], Result]) -> Result:
-        return work()
-
-
-@contextmanager
-def _outside(x: Tensor, autocast: torch.dtype | None) -> Iterator[None]:
-    """As outside of an operator: gradients can be computed, and autocast is as it was where the operator was called."""
-    with ExitStack() as stack:
-        stack.enter_context(launches.free())  # compiled networks are usually recorded
-        if not torch.is_inference_mode_enabled():
-            stack.enter_context(torch._C._ForceDispatchKeyGuard(*_usual_keys()))
-        kind = x.device.type
-        dtype = autocast if autocast is not None else torch.get_autocast_dtype(kind)
-        stack.callback(torch.clear_autocast_cache)  # what it holds must not outlive a recording as a CUDA graph
-        stack.enter_context(torch.autocast(kind, dtype, enabled=autocast is not None))
-        yield
-
-
-def _leaves(parts: list[Tensor]) -> list[Tensor]:
-    """Parameters as autocast wants them to cast each but once."""
-    if torch.is_inference_mode_enabled():
-        return parts
-    return [part.detach().requires_grad_() if part.dtype == torch.float32 else part for part in parts]
-
-
-@cache
-def _usual_keys() -> tuple[Any, Any]:
-    """The dispatcher's keys that every thread begins with. Inside an operator those of autograd are switched off."""
-    found: list[Any] = []
-
-    def ask() -> None:
-        found.append((torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()))
-
-    thread = Thread(target=ask)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def _last(x: Tensor) -> bool:

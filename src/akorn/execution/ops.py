@@ -22,7 +22,7 @@ def to_sphere(x: Tensor, n: int) -> Tensor:
     """Π: every oscillator at length 1. [B, C], [B, tokens, C] or [B, C, H, W] → the same shape."""
     dim = osc.channel_axis(x)
     if kernels.usable(x):
-        from akorn.kernels.normalise import normalise
+        from akorn.kernels.sphere import normalise
         from akorn.kernels.update import DTYPES, MAX_N
 
         if n <= MAX_N and x.dtype in DTYPES:
@@ -58,11 +58,11 @@ def group_norm(
     """GroupNorm of [B, tokens, C] or [B, C, H, W], plus `shift` [C]; statistics over a group and all positions."""
     fused = kernels.usable(c)
     if fused and (pays(c.numel(), NORM) or _last_only(c)):  # torch's would bring channels first in memory
-        from akorn.kernels import norm
+        from akorn.kernels import group_norm as fused_norm
 
-        if weight is not None and bias is not None and norm.why_not(c, weight, bias, groups) is None:
+        if weight is not None and bias is not None and fused_norm.why_not(c, weight, bias, groups) is None:
             bias = bias if shift is None else bias + shift
-            return norm.group_norm(c, weight, bias, groups, eps, norm_dtype(c))[0]
+            return fused_norm.group_norm(c, weight, bias, groups, eps, norm_dtype(c))[0]
     if c.ndim == 4 and c.device.type == "cpu" and torch.is_grad_enabled() and not c.requires_grad:
         c = c.contiguous()  # with channels last, torch's gradients of weight and bias alone end the process
     if c.ndim != 3:
@@ -140,11 +140,11 @@ def fused_attention(
     """
     if not kernels.usable(x):
         return None
-    from akorn.kernels import attend
+    from akorn.kernels import attention
 
-    if not attend.supports(x.shape[1], x.shape[2] // heads, x.dtype) or (pairs := matrices()) is None:
+    if not attention.supports(x.shape[1], x.shape[2] // heads, x.dtype) or (pairs := matrices()) is None:
         return None
-    return lambda qkv, bias: attend.attend(qkv, pairs, heads, bias)
+    return lambda qkv, bias: attention.attend(qkv, pairs, heads, bias)
 
 
 def per_channel(values: Tensor, like: Tensor) -> Tensor:

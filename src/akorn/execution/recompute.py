@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from akorn.kernels.keep import keeping
+from akorn.kernels.backward_memory import keeping
 
 _HINT = " (under torch.compile, `layer.one_operator = False` unrolls them instead)"
 

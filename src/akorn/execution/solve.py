@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from akorn import kernels
-from akorn.kernels.attentive import AttentiveStep
+from akorn.kernels.solve_step import AttentiveStep
 
 __all__ = ["AttentiveStep", "Energy", "FastSteps", "Unknown", "fast_steps"]
 
@@ -58,8 +58,8 @@ def fast_steps(
             narrow = dtype or torch.bfloat16
             return lambda x, c, steps, energy: solve.fused_steps(step, x, c, steps, energy, narrow, owner=owner)
     if x.device.type == "cpu" and dtype in (None, torch.float32):
-        from akorn.kernels import cpu
+        from akorn.kernels import solve_cpu
 
-        if cpu.why_not(step, x, c, weights) is None:
-            return lambda x, c, steps, energy: cpu.fast_steps(step, x, c, steps, energy, owner=owner)
+        if solve_cpu.why_not(step, x, c, weights) is None:
+            return lambda x, c, steps, energy: solve_cpu.fast_steps(step, x, c, steps, energy, owner=owner)
     return None

@@ -4,17 +4,19 @@ What uses them, and when, is decided by `akorn.execution`; here are the switches
 (`usable`). Kernels are in the module that is called, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
     update           the update of Eq. 4–5, with Ω by `update_omega`
-    normalise        Π alone
-    attend           attention with GTA's matrices, which are applied by `turn` and `turn_passes`
+    sphere           Π alone
+    attention        attention with GTA's matrices, which are applied to pairs of components by `pairs`, `pairs_passes`
     convolution      convolutions whose gradients are quicker
     readout          the readout's lengths (Eq. 6)
-    norm             GroupNorm
+    group_norm       GroupNorm
     layer_norm       LayerNorm
-    solve, cpu       T steps without gradients (`attentive` is what they take): as CUDA graphs, with `attention` and
-                     `output`, and on a CPU
+    solve            T steps without gradients, as CUDA graphs (`solve_run`, with `solve_attention` and `solve_output`);
+                     on a CPU `solve_cpu`; both take a `solve_step`
+    normal_numbers   random numbers that are the same on every device
 
-`tune` and `choices` time how work is best cut and remember it; inside `keep.keeping` more is kept for a backward pass.
-With `enable(False)` or AKORN_KERNELS=0 in the environment none is used.
+`tune` and `choices` time how work is best cut and remember it; inside `backward_memory.keeping` more is kept for a
+backward pass. `operators` makes kernels operators of torch. With `enable(False)` or AKORN_KERNELS=0 in the environment
+none is used.
 """
 
 from __future__ import annotations

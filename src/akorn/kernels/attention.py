@@ -1,162 +1,232 @@
-"""Attention over a short set of tokens in one kernel: GTA's matrices, softmax and values, forward only.
+"""Attention for training, with GTA's matrices inside: from the product with W^QKV to the one with W^O.
 
-One program handles one head of one sample, or a few heads one after the other, which then share the matrices it has
-read. It reads queries, keys and values where the product with W^QKV left them and writes where the product with W^O
-reads, so nothing is copied between layouts. Needs Triton to import.
+Queries, keys and values are read where the product left them and the output is written where the next one reads it, so
+nothing is copied between layouts. Softmax is in float32. Needs Triton to import; `akorn.kernels.solve_attention` is the
+form for solving, without gradients.
 """
 
-# mypy: disable-error-code="no-untyped-call,untyped-decorator,misc"
+# mypy: disable-error-code="no-untyped-call,misc"
+
+from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attention_kernel import attention_kernel, multiply, swap_pairs
+from akorn.kernels.attention_backward import attend_backward
+from akorn.kernels.attention_kernel import attend_kernel
+from akorn.kernels.attention_tiles import launching, padded, products, rest, value_bytes
+from akorn.kernels.backward_memory import kept
 from akorn.kernels.operators import operator
-from akorn.kernels.tune import Config, best, call, interpreted, precision
+from akorn.kernels.pairs import pack
+from akorn.kernels.pairs_passes import turned
+from akorn.kernels.tune import Config, best, call
 
-__all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices", "supports", "swap_pairs"]
-
-MAX_TOKENS = 128
+MAX_TOKENS = 4096
 MAX_HEAD_DIM = 128
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-# The queries a turn of the program's loop and its warps; then the heads a program, and whether pairs are turned in
-# bfloat16, two components an instruction. The matrices are twice as many bytes as queries, keys, values and outputs
-# together: they stay in the cache of a multiprocessor where its programs leave enough of its memory, and several heads
-# read them once; but programs of several heads are large, so fewer run side by side.
-CONFIGS = (
-    Config(block=64, warps=4, stages=1),
-    Config(block=128, warps=8, stages=1, registers=128),
-    Config(block=128, warps=4, stages=1),
-    Config(block=64, warps=4, stages=1, packed=True),
-    Config(block=64, warps=4, stages=1, packed=True, registers=96),
-    Config(block=128, warps=8, stages=1, packed=True),
-    Config(block=64, warps=4, stages=1, packed=True, group=2, registers=168),
-    Config(block=128, warps=8, stages=1, packed=True, group=2, registers=128),
+
+# Queries of a program, and the keys of a turn of its loop; with `depth` = 1 programs turn what they load.
+_WHOLE = (
+    Config(block=128, columns=128, warps=8, stages=1, depth=1),
+    Config(block=128, columns=128, warps=8, stages=1, depth=1, registers=128),
+    Config(block=64, columns=128, warps=4, stages=1, depth=1),
+    Config(block=128, columns=128, warps=4, stages=1, depth=1),
+    Config(block=128, columns=32, warps=4, stages=1, depth=1),
+)
+_BLOCKS = (
+    Config(block=64, columns=64, warps=4, stages=2),
+    Config(block=128, columns=64, warps=8, stages=2),
+    Config(block=128, columns=128, warps=8, stages=2),
+    Config(block=128, columns=32, warps=4, stages=3),
+)
+_NARROW = (  # for short rows: more keys at once, or more programs side by side
+    Config(block=64, columns=128, warps=4, stages=2),
+    Config(block=64, columns=128, warps=4, stages=2, registers=128),
+    Config(block=64, columns=64, warps=4, stages=3, registers=96),
+    Config(block=64, columns=32, warps=4, stages=3),
+    Config(block=128, columns=64, warps=4, stages=2),
+)
+_LARGE = Config(block=128, columns=64, warps=8, stages=1, depth=1)
+_WIDE_BLOCKS = (
+    Config(block=64, columns=16, warps=4, stages=2),
+    Config(block=64, columns=32, warps=4, stages=1),
+    Config(block=128, columns=64, warps=8, stages=2),
 )
 
 
-def pack_matrices(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    """The four sets of 2×2 matrices, [tokens, D/2, 2, 2] each, as the kernel reads them: [4, 2, tokens, D].
+def candidates(tokens: int, head_dim: int, dtype: torch.dtype, before: bool = False) -> tuple[Config, ...]:
+    """The cuts worth trying, the first of which fits in any case; `before` asks for none that turn what they load.
 
-    Mx on a pair is own · x + other · (x₂, x₁): own holds the diagonal (m₁₁, m₂₂), other the rest (m₁₂, m₂₁).
+    Programs turn what they load where a program has all queries of a head, or perhaps half of them: see
+    `akorn.kernels.attention_backward.gradients` for the reason.
     """
-    m = torch.stack((query, key, value, output))  # [4, tokens, D/2, 2, 2]
-    own = m.diagonal(dim1=-2, dim2=-1).flatten(-2)  # [4, tokens, D]
-    other = torch.stack((m[..., 0, 1], m[..., 1, 0]), -1).flatten(-2)
-    return torch.stack((own, other), 1).contiguous()
+    width = padded(head_dim) * value_bytes(dtype)
+    if width > 256:
+        return _WIDE_BLOCKS
+    if tokens <= 128:
+        return _WHOLE
+    blocks = (*_BLOCKS, *_NARROW) if width <= 64 else _BLOCKS
+    return blocks if before or tokens > 256 else (*blocks, _LARGE)
 
 
-def supports(tokens: int, head_dim: int) -> bool:
-    """Whether the kernel takes this many tokens, and heads of this many components."""
-    return tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0
+def supports(tokens: int, head_dim: int, dtype: torch.dtype) -> bool:
+    """Whether the kernels take this many tokens, heads of this many components, and this type."""
+    return 1 <= tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0 and dtype in DTYPES
 
 
-def key_tiles(tokens: int) -> tuple[int, int]:
-    """The rows of both tiles of keys: powers of two of at least 16; the second is 0 where one holds all as well."""
-    whole = max(16, triton.next_power_of_2(tokens))
-    return (whole // 2, whole // 4) if whole >= 64 and tokens <= 3 * whole // 4 else (whole, 0)
-
-
-def fitting(config: Config, qkv: Tensor, matrices: Tensor | None, heads: int) -> Config:
-    """The config as far as it applies to these arrays.
-
-    Pairs are turned two components an instruction only for bfloat16, on GPUs that can, and where every thread has
-    at least 8 neighbouring components of every tile: then Triton packs a pair into a register.
+def forward(
+    qkv: Tensor, packed: Tensor | None, heads: int, keep: bool = False, given: Config | None = None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """The output, log₂ Σ exp of the scores, and what is kept, see `_kept`, with a given cut into programs (by default
+    the fastest).
     """
-    tokens, head_dim = qkv.shape[1], qkv.shape[2] // (3 * heads)
-    smallest = min(size for size in (*key_tiles(tokens), config.block) if size) * max(16, head_dim)
-    packed = (
-        config.packed
-        and matrices is not None
-        and qkv.dtype == matrices.dtype == torch.bfloat16
-        and qkv.is_cuda
-        and not interpreted()
-        and torch.cuda.get_device_capability(qkv.device)[0] >= 8
-        and head_dim % 8 == 0
-        and smallest >= 8 * 32 * config.warps
-        and all(array.data_ptr() % 16 == 0 for array in (qkv, matrices))
-    )
-    block = min(config.block, max(16, triton.next_power_of_2(tokens)))
-    # Several wide heads find no room in a multiprocessor, and what registers they need is anyone's guess.
-    small = head_dim <= 64 and (qkv.dtype != torch.float32 or interpreted())
-    return replace(
-        config,
-        block=block,
-        packed=packed,
-        group=math.gcd(config.group, heads) if small else 1,
-        registers=config.registers if small and packed == config.packed else None,
-    )
-
-
-def attention_into(out: Tensor, qkv: Tensor, matrices: Tensor | None, heads: int, config: Config | None = None) -> None:
-    """`attention`, written to `out` [B, tokens, C]."""
-    batch, tokens, channels = out.shape
+    batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     head_dim = channels // heads
-    first, second = key_tiles(tokens)
+    out = qkv.new_empty((batch, tokens, channels))
+    lse = qkv.new_empty((batch, heads, tokens), dtype=torch.float32)
+    sets = 0 if packed is None else packed.shape[0]
+    keep_turned, keep_unturned = _kept(tokens, head_dim, qkv.dtype, sets, keep)
+    unturned = out.new_empty(out.shape) if keep_unturned else None
+    source = qkv
+    sizes = {
+        "TOKENS": tokens, "HEADS": heads, "D": head_dim, "BLOCK_D": padded(head_dim), "SETS": sets, "KEEP": keep,
+        "PRECISION": products(qkv.dtype),
+    }  # fmt: skip
 
     def launch(config: Config) -> None:
-        call(attention_kernel, (batch * heads // config.group,))(
-            qkv,
-            matrices if matrices is not None else qkv,
-            out,
-            math.log2(math.e) / math.sqrt(head_dim),
-            TOKENS=tokens,
-            HEADS=heads,
-            D=head_dim,
-            FIRST=first,
-            SECOND=second,
-            BLOCK_D=max(16, triton.next_power_of_2(head_dim)),
-            BLOCK_Q=config.block,
-            GROUP=config.group,
-            POSITION=matrices is not None,
-            PACKED=config.packed,
-            PRECISION=precision(qkv.dtype),
-            **config.options,
-        )
+        nonlocal source
+        turn = config.depth == 1
+        # A program turns its queries itself: they are read once, by this one.
+        source = turned(qkv, packed, heads, first=1) if packed is not None and not turn else qkv
+        block_q, block_k = (min(size, padded(tokens)) for size in (config.block, config.columns))
+        call(attend_kernel, (batch * heads * triton.cdiv(tokens, block_q),))(
+            qkv, source, qkv if sets == 2 else source, packed if packed is not None else qkv, out, lse, source,
+            unturned if unturned is not None else out, math.log2(math.e) / math.sqrt(head_dim),
+            BLOCK_Q=block_q, BLOCK_K=block_k, REST=rest(tokens, block_k), TURN=turn, **sizes, **config.options,
+        )  # fmt: skip
 
-    if config is not None:
-        launch(fitting(config, qkv, matrices, heads))
-        return
-    fitted = [(each, fitting(each, qkv, matrices, heads)) for each in CONFIGS]
-    configs = [config for each, config in fitted if config.packed == each.packed]
-    key = (
-        "attention", out.device, out.dtype, tokens, heads, head_dim, matrices is not None, batch.bit_length(),
-        len(configs),
-    )  # fmt: skip
-    launch(best(key, configs, launch, out))
+    key = ("attend", qkv.device, qkv.dtype, batch.bit_length(), *sizes.values())
+    launch(given if given is not None else best(key, candidates(tokens, head_dim, qkv.dtype, keep_turned), launch))
+    return out, lse, source if keep_turned else None, unturned
 
 
-@operator("akorn::attention")
-def attention(qkv: Tensor, matrices: Tensor | None, heads: int) -> Tensor:
-    """M^O softmax((M^Q q)(M^K k)ᵀ / √D) M^V v for every head.
+def _kept(tokens: int, head_dim: int, dtype: torch.dtype, sets: int, keep: bool) -> tuple[bool, bool]:
+    """Whether to keep what the matrices made of queries, keys and values, if it is made at all, and the output before
+    its matrices.
+    """
+    return keep and sets > 0 and candidates(tokens, head_dim, dtype)[0].depth == 0, keep and sets == 4
+
+
+@operator("akorn::attend")
+def _attend(
+    qkv: Tensor,
+    query: Tensor | None,
+    key: Tensor | None,
+    value: Tensor | None,
+    output: Tensor | None,
+    bias: Tensor | None,
+    heads: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """`attend`, and what its gradient needs: log₂ Σ exp of the scores, the matrices as the kernels read them, and what
+    is kept (`akorn.kernels.backward_memory`): turned queries, keys and values, and the output before its matrices.
+    """
+    matrices = [m for m in (query, key, value, output) if m is not None]
+    if not qkv.numel():
+        return _results(qkv, len(matrices), heads, keep)
+    qkv = qkv.contiguous()
+    with launching(qkv):
+        packed = pack(matrices, qkv) if matrices else None
+        out, lse, *others = forward(qkv, packed, heads, keep)
+    packed, source, unturned = (array if array is not None else qkv.new_empty(0) for array in (packed, *others))
+    return out, lse, packed, source, unturned
+
+
+@_attend.register_fake
+def _(
+    qkv: Tensor,
+    query: Tensor | None,
+    key: Tensor | None,
+    value: Tensor | None,
+    output: Tensor | None,
+    bias: Tensor | None,
+    heads: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return _results(qkv, sum(m is not None for m in (query, key, value, output)), heads, keep)
+
+
+def _results(qkv: Tensor, sets: int, heads: int, keep: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    keep_turned, keep_unturned = _kept(tokens, channels // heads, qkv.dtype, sets, keep)
+    return (
+        qkv.new_empty((batch, tokens, channels)),
+        qkv.new_empty((batch, heads, tokens), dtype=torch.float32),
+        qkv.new_empty((sets, 2, tokens, channels // heads) if sets else (0,)),
+        qkv.new_empty((batch, tokens, 3 * channels) if keep_turned else (0,)),
+        qkv.new_empty((batch, tokens, channels) if keep_unturned else (0,)),
+    )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    qkv, *parameters, heads, _ = inputs
+    ctx.save_for_backward(qkv, *output)
+    ctx.heads = heads
+    ctx.dtypes = [None if p is None else p.dtype for p in parameters]
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, out_grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if out_grad is None:
+        return (None,) * 8
+    qkv, out, lse, *others = ctx.saved_tensors
+    packed, source, unturned = (array if array.numel() else None for array in others)
+    learn, bias = any(ctx.needs_input_grad[1:5]), ctx.needs_input_grad[5]
+    grad, sums, columns = attend_backward(out_grad, qkv, out, lse, packed, ctx.heads, learn, bias, source, unturned)
+    grads: list[Tensor | None] = [None] * 5
+    if learn:
+        for i, each in enumerate(sums.unbind(0)):
+            grads[i] = each.to(ctx.dtypes[i])
+    if bias:
+        grads[4] = columns.to(ctx.dtypes[4])
+    return grad, *grads, None, None
+
+
+_attend.register_autograd(_backward, setup_context=_save)
+
+
+def attend(qkv: Tensor, matrices: Sequence[Tensor], heads: int, bias: Tensor | None = None) -> Tensor:
+    """M^O softmax((M^Q q)(M^K k)ᵀ / √D) M^V v for every head, with gradients for all that is in it.
 
     Args:
         qkv: [B, tokens, 3C], the product with W^QKV; channel = part·C + head·D + d.
-        matrices: what `pack_matrices` made of GTA's matrices, [4, 2, tokens, D]; None for no positions.
+        matrices: free 2×2 matrices for each token and pair of components, [tokens, D/2, 2, 2]: none, those of queries
+            and keys, or those of queries, keys, values and outputs.
         heads: number of heads.
+        bias: [3C], what was added to qkv already, for its gradient alone: the backward pass has it almost for free.
 
-    Returns: [B, tokens, C].
+    Returns: [B, tokens, C]. Inside `akorn.kernels.backward_memory.keeping` more is kept for the backward pass, which is
+    then faster.
 
     """
     if qkv.ndim != 3 or qkv.shape[2] % (3 * heads):
         raise ValueError(f"qkv must be [B, tokens, 3·C] with C a multiple of {heads} heads, got {list(qkv.shape)}")
-    batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    if not supports(tokens, channels // heads):
+    tokens, head_dim = qkv.shape[1], qkv.shape[2] // (3 * heads)
+    if not supports(tokens, head_dim, qkv.dtype):
         raise ValueError(
-            f"at most {MAX_TOKENS} tokens and even heads of at most {MAX_HEAD_DIM} components,"
-            f" got {tokens} tokens and heads of {channels // heads}"
+            f"1 to {MAX_TOKENS} tokens and even heads of at most {MAX_HEAD_DIM} components in float32 or less,"
+            f" got {tokens} tokens and heads of {head_dim} in {qkv.dtype}"
         )
-    if matrices is not None and matrices.shape != (4, 2, tokens, channels // heads):
-        raise ValueError(f"matrices must be {[4, 2, tokens, channels // heads]}, got {list(matrices.shape)}")
-    out = qkv.new_empty(batch, tokens, channels)
-    attention_into(out, qkv.contiguous(), None if matrices is None else matrices.contiguous(), heads)
-    return out
-
-
-@attention.register_fake
-def _(qkv: Tensor, matrices: Tensor | None, heads: int) -> Tensor:
-    return qkv.new_empty(qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3)
+    if bias is not None and bias.shape != qkv.shape[2:]:
+        raise ValueError(f"the bias must be {list(qkv.shape[2:])}, got {list(bias.shape)}")
+    if len(matrices) not in (0, 2, 4) or any(m.shape != (tokens, head_dim // 2, 2, 2) for m in matrices):
+        raise ValueError(
+            f"matrices must be 0, 2 or 4 of {[tokens, head_dim // 2, 2, 2]}, got {[list(m.shape) for m in matrices]}"
+        )
+    return _attend(qkv, *matrices, *[None] * (4 - len(matrices)), bias, heads, kept())[0]

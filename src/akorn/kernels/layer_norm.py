@@ -19,7 +19,7 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.norm import at_odds
+from akorn.kernels.group_norm import at_odds
 from akorn.kernels.operators import operator
 
 MAX_CHANNELS = 4096

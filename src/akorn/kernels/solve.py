@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels import attention, update
-from akorn.kernels.attentive import AttentiveStep, not_plain
+from akorn.kernels import solve_attention, update
 from akorn.kernels.solve_run import Run, Settings
+from akorn.kernels.solve_step import AttentiveStep, not_plain
 from akorn.kernels.tune import fastest, time_launches
 
 
@@ -54,7 +54,7 @@ def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]
     if x.ndim != 3:
         return f"the state is of shape {list(x.shape)}, no tokens"
     head_dim = step.channels // step.heads
-    if step.n > update.MAX_N or not attention.supports(x.shape[1], head_dim):
+    if step.n > update.MAX_N or not solve_attention.supports(x.shape[1], head_dim):
         return f"N = {step.n}, {x.shape[1]} tokens or heads of {head_dim} are too many"
     return None
 
@@ -155,5 +155,5 @@ def weights_of(step: AttentiveStep) -> dict[str, Tensor]:
         weights["rate"] = step.omega
     if step.matrices:
         still = torch.eye(2).to(step.matrices[0]).expand_as(step.matrices[0])
-        weights["matrices"] = attention.pack_matrices(*step.matrices, *[still] * (4 - len(step.matrices)))
+        weights["matrices"] = solve_attention.pack_matrices(*step.matrices, *[still] * (4 - len(step.matrices)))
     return weights

@@ -11,8 +11,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from akorn.kernels import attention, output, update
-from akorn.kernels.attentive import AttentiveStep
+from akorn.kernels import solve_attention, solve_output, update
+from akorn.kernels.solve_step import AttentiveStep
 from akorn.kernels.tune import Config, best
 
 BLOCKS = (32, 8, 1)
@@ -76,8 +76,8 @@ class Run:
         w, lane, channels = self.weights, self.lanes[0], self.x.shape[-1]
         rate, energy = w.get("rate"), self.pair_weight is not None
         config = None
-        if fuse is not False and output.can_fuse_output(channels, self.n):
-            config = output.choose_output(
+        if fuse is not False and solve_output.can_fuse_output(channels, self.n):
+            config = solve_output.choose_output(
                 self.x[lane], self.o[lane], w["output"], self.c[lane], w["gamma"], rate, self.n, energy
             )
         if config is None or fuse is None:
@@ -173,7 +173,7 @@ class Run:
         """One step of a lane in place, and the parts of the energy before it."""
         w, o = self.weights, self.o[lane]
         multiply(self.x[lane], w["qkv"], w.get("bias"), self.qkv[lane])
-        attention.attention_into(o, self.qkv[lane], w.get("matrices"), self.heads)
+        solve_attention.attention_into(o, self.qkv[lane], w.get("matrices"), self.heads)
         self._tail(lane, self.parts[t, lane] if self.parts is not None else None)
 
     def _tail(self, lane: slice, parts: Tensor | None) -> None:
@@ -182,7 +182,7 @@ class Run:
         gamma, rate = w["gamma"], w.get("rate")
         weight = self.pair_weight if self.pair_weight is not None else 0.0
         if self.config is not None:
-            output.output_update_into(x, parts, o, w["output"], x, c, gamma, rate, self.n, weight, self.config)
+            solve_output.output_update_into(x, parts, o, w["output"], x, c, gamma, rate, self.n, weight, self.config)
         else:
             jx = cast(Tensor, self.jx)[lane]
             multiply(o, w["output"], None, jx)

@@ -18,8 +18,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attention import swap_pairs
 from akorn.kernels.operators import operator
+from akorn.kernels.solve_attention import swap_pairs
 from akorn.kernels.update_backward import Block, separate, update_backward
 from akorn.kernels.update_omega import load_rates, omega_gradient, rotate, rotation
 from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, lying, place, store_pairs

@@ -242,5 +242,5 @@ class KuramotoLayer(GradientFlags, nn.Module):
         self._handle = execution.register(self)  # a copy is another layer
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and saved: not the compiled step, which belongs to this process."""
-        return {**self.__dict__, "_compiled": None, "_use_compiled": False}
+        """What is copied and saved: not the compiled step and the handle, which belong to this process."""
+        return {**self.__dict__, "_compiled": None, "_use_compiled": False, "_handle": None}

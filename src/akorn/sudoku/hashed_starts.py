@@ -53,7 +53,7 @@ def _plain(stream: Tensor, count: int) -> Tensor:
 
 
 def _fused(stream: Tensor, count: int) -> Tensor:
-    from akorn.kernels.noise import normal_numbers
+    from akorn.kernels.normal_numbers import normal_numbers
 
     return normal_numbers(stream, count)
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels.attentive import AttentiveStep, not_plain
+from akorn.kernels.solve_step import AttentiveStep, not_plain
 
 ENERGIES = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from akorn import nn as akn
-from akorn.kernels.keep import keeping, kept
+from akorn.kernels.backward_memory import keeping, kept
 from akorn.nn.position import apply_pairs
 
 GPU = torch.cuda.is_available()
@@ -48,7 +48,7 @@ SIZES = [(5, 7, 2, 16, 4), (6, 5, 3, 24, 4), (3, 9, 1, 6, 2), (1, 3, 2, 8, 4)]
 
 def made(size, device):
     """batch, tokens, heads, D, sets → qkv, matrices, packed, heads."""
-    from akorn.kernels.turn import pack
+    from akorn.kernels.pairs import pack
 
     batch, tokens, heads, head_dim, sets = size
     qkv = draw(0, batch, tokens, 3 * heads * head_dim, device=device)
@@ -62,7 +62,7 @@ def arrays(request, device):
 
 
 def test_turned(arrays):
-    from akorn.kernels.turn_passes import turned
+    from akorn.kernels.pairs_passes import turned
 
     qkv, matrices, packed, heads = arrays
     parts = parts_of(qkv, 3, heads)
@@ -76,7 +76,7 @@ def test_turned(arrays):
 
 def test_gradients_turned_back(arrays):
     """The transposed matrices on the gradients, in place, and the matrices' own gradients: as autograd has them."""
-    from akorn.kernels.turn_passes import TurnBack
+    from akorn.kernels.pairs_passes import TurnBack
 
     qkv, matrices, packed, heads = arrays
     channels, sets = qkv.shape[2] // 3, len(matrices)
@@ -125,7 +125,7 @@ def results(attend, qkv, matrices, heads, keep):
     ],
 )
 def test_the_same_with_more_kept(device, tokens, head_dim, sets, dtype):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv = draw(0, 1, tokens, 3 * head_dim, dtype=dtype, device=device)
     matrices = [draw(1 + i, tokens, head_dim // 2, 2, 2, device=device) for i in range(sets)]
@@ -139,11 +139,11 @@ def test_the_same_with_more_kept(device, tokens, head_dim, sets, dtype):
 def test_only_recomputed_steps_keep_more(device, monkeypatch):
     """The steps of a pass forward keep as little as ever; the one that is being reversed keeps more."""
     from akorn import kernels
-    from akorn.kernels import attend
+    from akorn.kernels import attention
 
-    seen, run = [], attend.attend
+    seen, run = [], attention.attend
     monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
-    monkeypatch.setattr(attend, "attend", lambda *arguments: seen.append(kept()) or run(*arguments))
+    monkeypatch.setattr(attention, "attend", lambda *arguments: seen.append(kept()) or run(*arguments))
     layer = akn.KuramotoLayer(16, 4, akn.AttentionCoupling(16, 1, grid=(2, 3)), gradients=akn.Recompute()).to(device)
     x, c = (draw(seed, 1, 6, 16, device=device) for seed in (0, 1))
     out = layer(x, c, 2)
@@ -156,7 +156,7 @@ def test_only_recomputed_steps_keep_more(device, monkeypatch):
 @pytest.mark.parametrize("sets", [0, 2, 4])
 def test_the_gradient_of_a_bias(device, sets):
     """A bias that was added without a gradient gets it here."""
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     x, weight, bias = (draw(seed, *shape, device=device) for seed, shape in enumerate([(2, 6, 8), (24, 8), (24,)]))
     bias.requires_grad_()

@@ -16,9 +16,9 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attention import swap_pairs
+from akorn.kernels.pairs import apply, apply_back
+from akorn.kernels.solve_attention import swap_pairs
 from akorn.kernels.tune import Config, best, call
-from akorn.kernels.turn import apply, apply_back
 
 # The values of a tile in each sample, the samples of a turn of the loop (`depth`), and those of a program (`group`).
 CUTS = (
@@ -59,7 +59,7 @@ def _read(base, places, inside, left, APART: tl.constexpr, COUNT: tl.constexpr):
 @triton.jit(do_not_specialize=["batch"])
 def _turn_kernel(
     qkv,  # [batch, TOKENS, 3·C]
-    matrices,  # see `akorn.kernels.turn.pack`
+    matrices,  # see `akorn.kernels.pairs.pack`
     turned,  # like qkv
     batch,
     FIRST: tl.constexpr,  # the part of the first programs: queries 0, keys 1, values 2
@@ -205,7 +205,7 @@ def turned(qkv: Tensor, packed: Tensor, heads: int, first: int = 0, cut: Config 
 
     Args:
         qkv: [B, tokens, 3C].
-        packed: what `akorn.kernels.turn.pack` made.
+        packed: what `akorn.kernels.pairs.pack` made.
         heads: number of heads.
         first: 1 leaves out the queries, for a kernel that turns each of them once only; their place stays as it was.
         cut: how the work is cut into programs, by default the fastest of `CUTS`.
@@ -230,7 +230,7 @@ class TurnBack:
         qkv: [B, tokens, 3C].
         out_grad: do, [B, tokens, C].
         unturned: õ like do, the output before its matrices; not needed for two sets, or where nothing is learned.
-        packed: what `akorn.kernels.turn.pack` made.
+        packed: what `akorn.kernels.pairs.pack` made.
         heads: number of heads.
         learn: whether the matrices' gradients are wanted.
         bias: whether the sums of qkv's gradient over samples and tokens are wanted.

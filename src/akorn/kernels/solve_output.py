@@ -15,8 +15,8 @@ from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,im
     TensorDescriptor,
 )
 
-from akorn.kernels.attention import multiply
 from akorn.kernels.operators import operator
+from akorn.kernels.solve_attention import multiply
 from akorn.kernels.tune import Config, best, call, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 

@@ -18,11 +18,11 @@ import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attend_backward_kernels import attend_keys_kernel, attend_queries_kernel
-from akorn.kernels.attend_tiles import launching, padded, products, rest, value_bytes
+from akorn.kernels.attention_backward_kernels import attend_keys_kernel, attend_queries_kernel
+from akorn.kernels.attention_tiles import launching, padded, products, rest, value_bytes
 from akorn.kernels.operators import operator
+from akorn.kernels.pairs_passes import TurnBack, turned
 from akorn.kernels.tune import Config, best, call
-from akorn.kernels.turn_passes import TurnBack, turned
 
 # One program for all keys: the queries a turn, and `depth` = 1. Turns of 32 waste least on padding (81 → 96); the
 # second has its loads under way a turn ahead, the last lets two programs share a multiprocessor.
@@ -167,14 +167,14 @@ def attend_backward(
     kept: Tensor | None = None,
     unturned: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `akorn.kernels.attend.attend`.
+    """The gradients of `akorn.kernels.attention.attend`.
 
     Args:
         out_grad: the output's gradient, [B, tokens, C].
         qkv: the input, [B, tokens, 3C].
         out: the output. (The product with W^O keeps it in any case.)
         lse: log₂ Σ exp of the scores, [B, heads, tokens].
-        packed: the matrices, see `akorn.kernels.turn.pack`.
+        packed: the matrices, see `akorn.kernels.pairs.pack`.
         heads: number of heads.
         learn: whether the matrices' gradients are wanted.
         bias: whether the sums of qkv's gradient over samples and tokens are wanted.

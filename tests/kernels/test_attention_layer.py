@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from test_attend import TOLERANCE, draw, near
+from test_attention import TOLERANCE, draw, near
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -16,11 +16,11 @@ from akorn import oscillators as osc
 @pytest.fixture
 def taken(device, monkeypatch):
     """Let couplings take the kernel by themselves; a list that grows with every time one does."""
-    from akorn.kernels import attend
+    from akorn.kernels import attention
 
-    calls, run = [], attend.attend
+    calls, run = [], attention.attend
     monkeypatch.setattr(kernels, "_interpreted", device.type == "cpu")
-    monkeypatch.setattr(attend, "attend", lambda *arguments: calls.append(1) or run(*arguments))
+    monkeypatch.setattr(attention, "attend", lambda *arguments: calls.append(1) or run(*arguments))
     return calls
 
 

@@ -9,7 +9,7 @@ from solving import run, why_not
 from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
-from akorn.kernels import cpu
+from akorn.kernels import solve_cpu as cpu
 
 FUNCTIONS = {"eq3": osc.energy, "published": osc.published_energy, None: None}
 

@@ -50,7 +50,7 @@ def problem(batch, tokens, heads, head_dim, sets, dtype, device):
 
 
 def check(made, heads, tolerance):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, truth = made
     out = attend(qkv, matrices, heads)
@@ -86,34 +86,40 @@ def test_every_cut(device, sets):
     """All keys in one program or not, and more than one block and turn in each direction."""
     from triton.runtime.errors import OutOfResources
 
-    from akorn.kernels import attend, attend_backward
+    from akorn.kernels import attention, attention_backward
+    from akorn.kernels.pairs import pack
     from akorn.kernels.tune import Config
-    from akorn.kernels.turn import pack
 
     qkv, matrices, out_grad, truth = problem(2, 37, 2, 12, sets, torch.float32, device)
     cuts = [Config(block=16, columns=32, warps=4, stages=1, depth=d) for d in (0, 1)]
     forward, backward = list(cuts), [*cuts, Config(block=32, columns=16, warps=4, stages=1)]
     if device.type == "cuda" and sets == 4:
-        forward += [*attend._WHOLE, *attend._BLOCKS, *attend._NARROW, *attend._WIDE_BLOCKS, attend._LARGE]
-        whole, large = attend_backward._WHOLE, attend_backward._LARGE
-        blocks = *attend_backward._BLOCKS, *attend_backward._NARROW
-        backward += [*whole, *blocks, *attend_backward._WIDE_BLOCKS, large]
+        forward += [
+            *attention._WHOLE,
+            *attention._BLOCKS,
+            *attention._NARROW,
+            *attention._WIDE_BLOCKS,
+            attention._LARGE,
+        ]
+        whole, large = attention_backward._WHOLE, attention_backward._LARGE
+        blocks = *attention_backward._BLOCKS, *attention_backward._NARROW
+        backward += [*whole, *blocks, *attention_backward._WIDE_BLOCKS, large]
     with torch.no_grad():
         packed = pack(matrices, qkv) if sets else None
         for config in forward:
             with contextlib.suppress(OutOfResources):
-                out, lse, *_ = attend.forward(qkv, packed, 2, given=config)
+                out, lse, *_ = attention.forward(qkv, packed, 2, given=config)
                 near(out, truth[0], TOLERANCE[torch.float32])
                 assert lse.isfinite().all()
         for config in backward:
             with contextlib.suppress(OutOfResources):
-                grad, sums, _ = attend_backward.gradients(out_grad, qkv, out, lse, packed, 2, True, given=config)
+                grad, sums, _ = attention_backward.gradients(out_grad, qkv, out, lse, packed, 2, True, given=config)
                 for result, expected in zip([grad, *sums], truth[1:], strict=True):
                     near(result, expected, TOLERANCE[torch.float32])
 
 
 def test_same_bits_again(device):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, _ = problem(4, 20, 2, 16, 4, torch.float32, device)
     runs = []
@@ -127,7 +133,7 @@ def test_same_bits_again(device):
 @pytest.mark.parametrize("shift", [-14.0, 14.0])
 def test_large_scores(device, shift):
     """All scores far from zero, where exponentials alone would overflow, at keys outside the tokens too."""
-    from akorn.kernels import attend, attend_backward
+    from akorn.kernels import attention, attention_backward
     from akorn.kernels.tune import Config
 
     qkv, _, out_grad, _ = problem(1, 21, 1, 16, 0, torch.float32, device)
@@ -136,8 +142,8 @@ def test_large_scores(device, shift):
         qkv[..., 16:32] += shift
         exact = qkv.double()
         for config in (Config(block=16, columns=16, warps=4, stages=1, depth=d) for d in (0, 1)):
-            out, lse, *_ = attend.forward(qkv, None, 1, given=config)
-            grad, *_ = attend_backward.gradients(out_grad, qkv, out, lse, None, 1, False, given=config)
+            out, lse, *_ = attention.forward(qkv, None, 1, given=config)
+            grad, *_ = attention_backward.gradients(out_grad, qkv, out, lse, None, 1, False, given=config)
             with torch.enable_grad():
                 expected = plain(exact.requires_grad_(), (), 1)
                 (expected_grad,) = torch.autograd.grad(expected, exact, out_grad.double())
@@ -147,7 +153,7 @@ def test_large_scores(device, shift):
 
 def test_matrices_without_gradients(device):
     """Rotations that are not learned: only qkv gets a gradient, and the matrices' sums are not made."""
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, truth = problem(2, 19, 1, 16, 4, torch.float32, device)
     (grad,) = torch.autograd.grad(attend(qkv, [m.detach() for m in matrices], 1), qkv, out_grad)
@@ -155,7 +161,7 @@ def test_matrices_without_gradients(device):
 
 
 def test_other_layouts_and_no_samples(device):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, truth = problem(2, 9, 1, 16, 4, torch.float32, device)
     scattered = qkv.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
@@ -171,8 +177,8 @@ def test_other_layouts_and_no_samples(device):
 
 
 def test_operators_are_registered_properly(device):
-    from akorn.kernels.attend import _attend
-    from akorn.kernels.attend_backward import attend_backward
+    from akorn.kernels.attention import _attend
+    from akorn.kernels.attention_backward import attend_backward
 
     qkv, matrices, out_grad, _ = problem(1, 6, 1, 8, 4, torch.float32, device)
     bias = draw(8, 24, device=device).requires_grad_()
@@ -187,7 +193,7 @@ def test_operators_are_registered_properly(device):
 
 
 def test_no_second_derivatives_of_attention(device):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv = torch.randn(1, 6, 24, device=device, requires_grad=True)
     (grad,) = torch.autograd.grad(attend(qkv, [], 1).square().sum(), qkv, create_graph=True)
@@ -196,7 +202,7 @@ def test_no_second_derivatives_of_attention(device):
 
 
 def test_bad_arguments(device):
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv = torch.zeros(1, 4, 48, device=device)
     matrices = torch.zeros(4, 8, 2, 2, device=device)
@@ -248,7 +254,7 @@ def test_real_sizes(device, batch, tokens, heads, head_dim, sets, dtype):
 
 def test_sixteen_bits_where_products_have_ten(device):
     """With PyTorch's float32 products in TF32, which is 5e-4 away, attention's are nearly exact."""
-    from akorn.kernels.attend_tiles import products
+    from akorn.kernels.attention_tiles import products
 
     made = problem(2, 24, 2, 16, 4, torch.float32, device)
     with products_in("high"):
@@ -263,15 +269,15 @@ def test_sixteen_bits_where_products_have_ten(device):
 @pytest.mark.parametrize("tokens", [100, 256, 512])
 def test_the_first_cut_fits(device, tokens, head_dim, precision, dtype):
     """What is taken without timing, while a CUDA graph is recorded, has room on the GPU at every size."""
-    from akorn.kernels import attend, attend_backward
-    from akorn.kernels.turn import pack
+    from akorn.kernels import attention, attention_backward
+    from akorn.kernels.pairs import pack
 
     qkv, matrices, out_grad, truth = problem(1, tokens, 1, head_dim, 4, dtype, device)
     with torch.no_grad(), products_in(precision):
         packed = pack(matrices, qkv)
-        out, lse, *_ = attend.forward(qkv, packed, 1, given=attend.candidates(tokens, head_dim, dtype)[0])
-        first = attend_backward.candidates(tokens, head_dim, dtype)[0]
-        grad, *_ = attend_backward.gradients(out_grad, qkv, out, lse, packed, 1, True, given=first)
+        out, lse, *_ = attention.forward(qkv, packed, 1, given=attention.candidates(tokens, head_dim, dtype)[0])
+        first = attention_backward.candidates(tokens, head_dim, dtype)[0]
+        grad, *_ = attention_backward.gradients(out_grad, qkv, out, lse, packed, 1, True, given=first)
     for result, expected in zip((out, grad), truth, strict=False):
         near(result, expected, max(TOLERANCE[dtype], SPLIT if precision == "high" else 0.0))
 
@@ -280,7 +286,7 @@ def test_the_first_cut_fits(device, tokens, head_dim, precision, dtype):
 @pytest.mark.parametrize("tokens", [81, 300])
 def test_recorded_as_a_graph(device, tokens):
     """Both passes wait for nothing, so that a graph of them can be recorded and played."""
-    from akorn.kernels.attend import attend
+    from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, truth = problem(3, tokens, 2, 32, 4, torch.float32, device)
 

@@ -1,4 +1,4 @@
-"""The kernels of `akorn.kernels.attend_backward`. Needs Triton to import."""
+"""The kernels of `akorn.kernels.attention_backward`. Needs Triton to import."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-from akorn.kernels.attend_tiles import load_row, load_tile, store_tile
-from akorn.kernels.attention import multiply
-from akorn.kernels.turn import turn, turn_back
+from akorn.kernels.attention_tiles import load_row, load_tile, store_tile
+from akorn.kernels.pairs import turn, turn_back
+from akorn.kernels.solve_attention import multiply
 
 
 @triton.jit
@@ -94,7 +94,7 @@ def attend_keys_kernel(
     values,  # likewise for the values
     out_grad,  # do, [B, TOKENS, C]; unless WHOLE, dõ
     sums,  # log₂ Σ exp, [B, HEADS, TOKENS]; unless WHOLE, beside it δ, and both as one number of 64 bits
-    matrices,  # see `akorn.kernels.turn.pack`
+    matrices,  # see `akorn.kernels.pairs.pack`
     grad,  # dq̃, dk̃, dṽ, like qkv; dq̃ only if WHOLE
     unturned,  # õ, like do; only if UNTURNED
     score_scale,  # log₂e / √D
@@ -190,7 +190,7 @@ def attend_queries_kernel(
     out_grad,  # do, [B, TOKENS, C]
     out,  # o, like do
     lse,  # [B, HEADS, TOKENS], base 2
-    matrices,  # see `akorn.kernels.turn.pack`
+    matrices,  # see `akorn.kernels.pairs.pack`
     turned,  # dõ, like do, made here for `attend_keys_kernel`; only if SETS is 4
     sums,  # [B, HEADS, TOKENS, 2]: lse and δ side by side, made here likewise
     grad,  # dq̃, like qkv

@@ -38,7 +38,7 @@ def draw(shape, device, dtype, layout):
 @pytest.mark.parametrize(("shape", "n", "layout"), CASES)
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 def test_same_as_float64(device, shape, n, layout, dtype):
-    from akorn.kernels.normalise import normalise
+    from akorn.kernels.sphere import normalise
 
     x = draw(shape, device, dtype, layout).requires_grad_()
     wide = x.detach().double().requires_grad_()
@@ -55,7 +55,7 @@ def test_same_as_float64(device, shape, n, layout, dtype):
 @pytest.mark.parametrize("length", [0.0, 3e-13])
 def test_vectors_without_direction(device, length):
     """Too short for Π: they become 0, and so does their gradient; the others are as if they were not there."""
-    from akorn.kernels.normalise import normalise
+    from akorn.kernels.sphere import normalise
 
     scale = torch.tensor([1.0, length, length, 1.0], dtype=F64, device=device).repeat_interleave(4).reshape(2, 8)
     x = (scale * draw((2, 8), device, F64, "p")).requires_grad_()
@@ -71,7 +71,7 @@ def test_vectors_without_direction(device, length):
 
 @pytest.mark.parametrize(("shape", "layout"), [((2, 3, 8), "p"), ((2, 8, 2, 3), "p"), ((2, 8, 2, 3), "l")])
 def test_operators_are_registered_properly(device, shape, layout):
-    from akorn.kernels.normalise import normalise, normalise_backward
+    from akorn.kernels.sphere import normalise, normalise_backward
 
     x = draw(shape, device, F64, layout).requires_grad_()
     torch.library.opcheck(normalise.custom, (x, 4))
@@ -84,7 +84,7 @@ def test_operators_are_registered_properly(device, shape, layout):
 
 
 def test_layers_take_it(device, monkeypatch):
-    from akorn.kernels import normalise as module
+    from akorn.kernels import sphere as module
 
     monkeypatch.setattr(kernels, "_interpreted", True)
     calls = []

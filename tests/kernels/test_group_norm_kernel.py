@@ -42,7 +42,7 @@ def gradient(y):
 
 def both(inputs, groups, dtype=None, eps=1e-5):
     """(y, gradients) of the fused form, and of torch's in float64 for the same values."""
-    from akorn.kernels.norm import group_norm
+    from akorn.kernels.group_norm import group_norm
 
     y, _ = group_norm(*inputs, groups, eps, dtype or inputs[0].dtype)
     weights = gradient(y)
@@ -118,7 +118,7 @@ def test_epsilon_has_all_its_digits(device, shape, order):
 
 @pytest.mark.parametrize(("shape", "order"), [((2, 3, 8), "plain"), ((2, 3, 8), "transposed"), ((2, 8, 2, 3), "last")])
 def test_norm_operators_are_registered_properly(device, shape, order):
-    from akorn.kernels.norm import group_norm, group_norm_backward
+    from akorn.kernels.group_norm import group_norm, group_norm_backward
 
     inputs = draw(shape, order, device, F32)
     torch.library.opcheck(group_norm.custom, (*inputs, 4, 1e-5, F32))
@@ -129,7 +129,7 @@ def test_norm_operators_are_registered_properly(device, shape, order):
 
 
 def test_no_second_derivatives_of_norms(device):
-    from akorn.kernels.norm import group_norm
+    from akorn.kernels.group_norm import group_norm
 
     inputs = draw((2, 3, 8), "plain", device, F64)
     (grad,) = torch.autograd.grad(group_norm(*inputs, 2, 1e-5, F64)[0].square().sum(), inputs[0], create_graph=True)
@@ -138,7 +138,7 @@ def test_no_second_derivatives_of_norms(device):
 
 
 def test_where_norms_are_not_fused(device):
-    from akorn.kernels.norm import why_not
+    from akorn.kernels.group_norm import why_not
 
     x, weight, bias = draw((2, 3, 24), "plain", device, F32)
     assert why_not(x, weight, bias, 6) is None
@@ -154,7 +154,7 @@ def test_where_norms_are_not_fused(device):
 @pytest.fixture
 def calls(device, monkeypatch):
     """Layers take the fused norm here, in the interpreter too; a list that grows with each call of it."""
-    from akorn.kernels import norm
+    from akorn.kernels import group_norm as norm
 
     monkeypatch.setattr(kernels, "_interpreted", True)
     count = []

@@ -10,8 +10,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-from akorn.kernels.attend_tiles import load_tile
-from akorn.kernels.attention import swap_pairs
+from akorn.kernels.attention_tiles import load_tile
+from akorn.kernels.solve_attention import swap_pairs
 
 
 @triton.jit
