@@ -65,6 +65,53 @@ SPEED = Table(
 )  # fmt: skip
 
 
+_WORKS = {
+    "Sudoku, batch 100, T = 16": ("sudoku", "sudoku/training-step/batch-100/T16/training"),
+    "AKOrN-conv on CIFAR-10, batch 128, T = 3": ("cifar", "cifar/training-step/batch-128/T3/training"),
+    "Shapes, 2×256 pictures, L = 3, T = 4": ("shapes", "shapes/training-step/2×256,-L=3/T4/training"),
+    "CLEVRTex, 2×256 pictures, L = 2, T = 8": ("clevrtex", "clevrtex/training-step/2×256,-L=2/T8/training"),
+}
+_OWN = {"kind": "bench", "name": "kernels", "hardware.gpu": _GPU, "config.precision": "tf32", "config.network": True}
+
+
+def _loop(label: str, key: str) -> Row:
+    """Plain and fused as they are, the whole network compiled, a recorded step; and what first calls take."""
+    times = tuple(Cell(f"{key}/{form}/ms", _OWN) for form in ("plain", "fused", "network", "graph"))
+    return Row(label, (*times, *(Cell(f"{key}/{form}/first_s", _OWN) for form in ("fused", "network", "graph"))))
+
+
+OWN_LOOP = Table(
+    "In a loop of your own",
+    ("plain, ms", "fused, ms", "torch.compile, ms", "graphed, ms",
+     "fused, first s", "torch.compile, first s", "graphed, first s"),
+    tuple(_loop(label, key) for label, (_, key) in _WORKS.items()),
+    note="Training steps (forward, backward, Adam) in TF32 on one H200, in one run: eager in plain PyTorch, eager with"
+    " our kernels, the whole network by `torch.compile(mode=\"reduce-overhead\")`, and recorded by"
+    " `akorn.execution.graphed`, as `akorn train` does. What is eager waits for Python's launches, and varies from run"
+    " to run by a third or so.",
+)  # fmt: skip
+
+
+def _processes(label: str, work: str) -> Row:
+    match = {"kind": "bench", "name": "two-processes", "hardware.gpu": _GPU, "config.precision": "tf32"}
+    forms = [f"{form}/{count}" for count in ("one process", "two processes") for form in ("eager", "graph")]
+    return Row(label, tuple(Cell(f"{work}/{form}/ms", match) for form in forms))
+
+
+PROCESSES = Table(
+    "Two processes on one GPU",
+    ("one process, eager, ms", "one process, graphed, ms", "two processes, eager, ms", "two processes, graphed, ms"),
+    (
+        *(_processes(label, work) for label, (work, _) in _WORKS.items()),
+        _processes("energy vote of 100, T = 128, per board (it divides the boards)", "vote"),
+    ),
+    note="Wall time of a whole step of both processes, each with half of the batch, in TF32"
+    " (`benchmarks/two_processes.py`). The two share one H200 and exchange gradients by gloo, through the host's"
+    " memory, so this shows what graphs are"
+    " worth with several processes, not how two GPUs scale.",
+)
+
+
 def _loads(recipe: str) -> Row:
     match = {"kind": "bench", "name": f"loader-{recipe}"}
     return Row(f"`{recipe}`", tuple(Cell(f"{part}_per_second", match) for part in ("data", "model", "both")))
@@ -96,7 +143,7 @@ CLUSTERING = Table(
     " partitions are the same.",
 )
 
-TABLES = (SPEED, LOADER, CLUSTERING)
+TABLES = (SPEED, OWN_LOOP, PROCESSES, LOADER, CLUSTERING)
 
 TITLE = "Speed: all tables"
 INTRO = """\
