@@ -54,7 +54,8 @@ def register(layer: nn.Module) -> int:
 
 def applies(module: nn.Module, x: Tensor, drive: Drive, energy: EnergyFunction | None, trajectory: bool) -> bool:
     """Whether steps are traced as one operator here."""
-    if not torch.compiler.is_compiling() or torch.compiler.is_exporting() or not kernels.untransformed(x):
+    # The flag and not `is_exporting()`, which torch 2.11 takes for true wherever it compiles.
+    if not torch.compiler.is_compiling() or torch.compiler._is_exporting_flag or not kernels.untransformed(x):
         return False
     if trajectory or drive.values is None:
         return False
