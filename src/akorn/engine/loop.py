@@ -27,6 +27,7 @@ from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
+from akorn.engine.stopping import Interrupted, Stopping
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
 from akorn.ledger import write_record, write_training
@@ -77,6 +78,9 @@ def train(
         results: a folder for a record of the finished run; None for no record.
         overrides: how the recipe was changed, by dotted names: the record and the model's `training.json` tell it.
 
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM came; the step in progress was finished and a checkpoint written.
+
     """
     check(config)
     accelerator = start(config)
@@ -111,7 +115,10 @@ def train(
 
         main: bool = accelerator.is_main_process
         processes.wait()  # everyone has read what is there before anything is written
-        with Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report:
+        with (
+            Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report,
+            Stopping(config.checkpoint_minutes) as stopping,
+        ):
 
             def score() -> dict[str, float]:
                 scores = evaluate(state)
@@ -131,15 +138,20 @@ def train(
                 train_step(state, batch, rate)
                 step = state.step
 
-                if _due(step, config.log_every, total):
+                logged = _due(step, config.log_every, total)
+                if logged:
                     means = {**state.meters.flush(), "learning_rate": rate}
                     loss = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
                         raise AkornError(f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}")
                 before = time.monotonic()
-                if _due(step, config.checkpoint_every, total):
+                save, stop = stopping.asked(logged)
+                if save or _due(step, config.checkpoint_every, total):
                     state.save(folder, fingerprint, seconds())
+                    stopping.saved()
+                if stop:
+                    raise Interrupted(stop, step, checkpoint.newest(folder) or folder)
                 if _due(step, config.eval_every, total):
                     metrics = score()
                 report.leave_out(time.monotonic() - before)
