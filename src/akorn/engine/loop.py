@@ -115,14 +115,24 @@ def train(
 
         main: bool = accelerator.is_main_process
         processes.wait()  # everyone has read what is there before anything is written
+        waits = state.device.type == "cpu"
         with (
-            Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report,
+            Report(
+                task.name,
+                out,
+                state.step,
+                total,
+                tensorboard=config.tensorboard,
+                main=main,
+                waits=waits,
+                quick=task.quick_recipe,
+            ) as report,
             Stopping(config.checkpoint_minutes) as stopping,
         ):
 
             def score() -> dict[str, float]:
                 scores = evaluate(state)
-                report.scalars(state.step, seconds(), {f"eval/{n}": v for n, v in scores.items()}, progress=False)
+                report.scalars(state.step, seconds(), {f"eval/{n}": v for n, v in scores.items()})
                 return scores
 
             if resume:
@@ -138,13 +148,15 @@ def train(
                 train_step(state, batch, rate)
                 step = state.step
 
+                seen = state.meters.mean("loss") if waits else None
                 logged = _due(step, config.log_every, total)
                 if logged:
                     means = {**state.meters.flush(), "learning_rate": rate}
-                    loss = means["loss"]
+                    loss = seen = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
                         raise AkornError(f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}")
+                report.step(step, seen)
                 before = time.monotonic()
                 save, stop = stopping.asked(logged)
                 if save or _due(step, config.checkpoint_every, total):
