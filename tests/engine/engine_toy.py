@@ -7,6 +7,7 @@ buffer were lost in a checkpoint, a resumed run would end elsewhere.
 import atexit
 import hashlib
 import os
+import resource
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from akorn.engine import EmaConfig, Interrupted, OptimiserConfig, ScheduleConfig, Task, TrainConfig, train
+from akorn.errors import AkornError
 
 SAMPLES, FEATURES = 96, 5
 
@@ -130,13 +132,19 @@ def main() -> None:
         CONFIG,
         log_every=int(options.get("log_every", 7)),
         graph="graph" in options,
+        tensorboard="tensorboard" in options,
         device=options.get("device", "cpu"),
     )
+    if "largest_file" in options:  # a disk that is full for all larger files
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(options["largest_file"]), resource.RLIM_INFINITY))
     atexit.register(lambda: print("gloo threads at exit:", gloo_threads()))  # runs after what train registers
     try:
         result = train(task, config, out, resume="resume" in options)
     except Interrupted as stopped:
         sys.exit(stopped.status)
+    except AkornError as error:
+        print("refused:", error, file=sys.stderr)
+        sys.exit(2)
     if torch.distributed.is_initialized():
         print("backend", torch.distributed.get_backend())
     content = b"".join(t.cpu().numpy().tobytes() for t in result.model.state_dict().values())

@@ -5,12 +5,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 
 from akorn.engine.scalars import ScalarLog
 from akorn.engine.speed import Speed
+from akorn.engine.tensorboard import TensorBoardLog
+from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
 
 _QUIET_SECONDS = 30.0  # between lines where the output is no terminal
@@ -43,17 +44,12 @@ class Report:
         self._loss: float | None = None
         self._estimated = False
         self._spoke = self._moved = -float("inf")
-        self._tensorboard: Any = None
+        self._tensorboard: TensorBoardLog | None = None
         if not main:
             return
         self._log = self._stack.enter_context(ScalarLog(out, step))
         if tensorboard:
-            from torch.utils.tensorboard.writer import SummaryWriter
-
-            # purge_step hides what an earlier, killed run wrote after the checkpoint
-            make: Any = SummaryWriter
-            self._tensorboard = make(str(out / "tensorboard"), purge_step=step + 1)
-            self._stack.callback(self._tensorboard.close)
+            self._tensorboard = self._stack.enter_context(TensorBoardLog(out, step))
         bar = progress_bar(name, total, done=step, counted=True, console=self._console)
         self._bar = self._stack.enter_context(bar)
         self._bar(step, remark="the first step takes longer")
@@ -64,8 +60,7 @@ class Report:
             return
         self._log.write(step, seconds, values)
         if self._tensorboard:
-            for name, value in values.items():
-                self._tensorboard.add_scalar(name, value, step)
+            self._tensorboard.write(step, values)
         if not self._speed.waits and "loss" in values:
             self._speed.measure(step)
 
@@ -109,4 +104,8 @@ class Report:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        try:
+            self._stack.close()
+        except AkornError:  # a disk that is full has been complained of already
+            if error is None:
+                raise
