@@ -64,6 +64,20 @@ def test_what_cannot_be_exported(akorn_here: Akorn, tmp_path: Path) -> None:
     assert_refused(akorn_here("export", "run"), "damaged")
 
 
+def test_without_an_average_the_last_weights_are_taken_and_that_is_said(akorn_here: Akorn, tmp_path: Path) -> None:
+    """As in a run that was stopped before its average began."""
+    words = ["train", "tetrominoes_akorn", *TINY, "--train.ema.after", 100, "--out", "run"]
+    assert akorn_here(*words).returncode == 0
+    done = akorn_here("export", "run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "no average of the weights yet, so the last weights are taken" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["weights"], told["model"]) == ("last", "run/model-last")
+    weights = load_model(tmp_path / told["model"]).state_dict()
+    for name, value in checkpoint.load_newest(tmp_path / "run").groups["model"].items():
+        torch.testing.assert_close(weights[name], value, atol=1e-3, rtol=1e-3)
+
+
 @pytest.mark.parametrize("weights", ["best", ""])
 def test_unknown_weights(akorn_here: Akorn, weights: str) -> None:
     assert_refused(akorn_here("export", "run", "--weights", weights), "weights")

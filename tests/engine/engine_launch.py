@@ -46,7 +46,10 @@ def launch(processes: int, out: Path, *options: str, gpu: str = "") -> list[int]
                 running.append(subprocess.Popen(command, env={**environment(gpu), **own}, stdout=handle, stderr=handle))
         deadline = time.monotonic() + PATIENCE
         while any(process.poll() is None for process in running):
-            if any(process.returncode for process in running) or time.monotonic() > deadline:
+            # Those that were asked to stop end together, with a signal's status.
+            if any(process.returncode not in (None, 0, 130, 143) for process in running):
+                break
+            if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
     finally:

@@ -7,6 +7,7 @@ buffer were lost in a checkpoint, a resumed run would end elsewhere.
 import atexit
 import hashlib
 import os
+import resource
 import signal
 import sys
 import time
@@ -16,7 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import EmaConfig, OptimiserConfig, ScheduleConfig, Task, TrainConfig, train
+from akorn.engine import EmaConfig, Interrupted, OptimiserConfig, ScheduleConfig, Task, TrainConfig, train
+from akorn.errors import AkornError
 
 SAMPLES, FEATURES = 96, 5
 
@@ -48,13 +50,14 @@ class ToyTask(Task):
         random: bool = True,
         width: int = 16,
         kill_at: int = 0,
+        kill_by: int = signal.SIGKILL,
         hold_at: int = 0,
         nan_at: int = 0,
         pause: float = 0.0,
         spare: bool = False,
     ) -> None:
         self.random, self.width, self.nan_at, self.pause, self.spare = random, width, nan_at, pause, spare
-        self.kill_at, self.hold_at = kill_at, hold_at
+        self.kill_at, self.kill_by, self.hold_at = kill_at, kill_by, hold_at
         self.calls = 0
         self.data_digest = hashlib.sha256(b"toy").hexdigest()
         self.evaluated: list[nn.Module] = []
@@ -83,7 +86,7 @@ class ToyTask(Task):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         self.calls += 1
         if self.calls == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self.kill_by)
         if self.calls == self.hold_at:
             time.sleep(600)  # somebody else kills it
         time.sleep(self.pause)
@@ -123,15 +126,25 @@ def gloo_threads() -> list[str]:
 def main() -> None:
     out, options = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[2:])
     kill_at = int(options.get("kill_at", 0)) if os.environ.get("RANK", "0") == options.get("kill_rank", "0") else 0
-    task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at, spare="spare" in options)
+    kill_by = int(options.get("kill_by", signal.SIGKILL))
+    task = ToyTask(random=options.get("random", "1") == "1", kill_at=kill_at, kill_by=kill_by, spare="spare" in options)
     config = replace(
         CONFIG,
         log_every=int(options.get("log_every", 7)),
         graph="graph" in options,
+        tensorboard="tensorboard" in options,
         device=options.get("device", "cpu"),
     )
+    if "largest_file" in options:  # a disk that is full for all larger files
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(options["largest_file"]), resource.RLIM_INFINITY))
     atexit.register(lambda: print("gloo threads at exit:", gloo_threads()))  # runs after what train registers
-    result = train(task, config, out, resume="resume" in options)
+    try:
+        result = train(task, config, out, resume="resume" in options)
+    except Interrupted as stopped:
+        sys.exit(stopped.status)
+    except AkornError as error:
+        print("refused:", error, file=sys.stderr)
+        sys.exit(2)
     if torch.distributed.is_initialized():
         print("backend", torch.distributed.get_backend())
     content = b"".join(t.cpu().numpy().tobytes() for t in result.model.state_dict().values())

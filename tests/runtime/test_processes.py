@@ -15,7 +15,7 @@ from akorn.runtime import processes
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes, of which the other has thrice what this one has; the main one has seven everywhere."""
-    monkeypatch.setattr(processes, "_several", lambda: True)
+    monkeypatch.setattr(processes, "several", lambda: True)
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.mul_(4))
     monkeypatch.setattr(dist, "broadcast", lambda tensor, src: tensor.fill_(7))
@@ -66,7 +66,7 @@ def test_alone_nothing_is_exchanged() -> None:
 @pytest.mark.parametrize(("backend", "told"), [("gloo", None), ("nccl", [3])])
 def test_waiting_names_the_gpu_that_is_used(monkeypatch: pytest.MonkeyPatch, backend: str, told: object) -> None:
     waited: list[object] = []
-    monkeypatch.setattr(processes, "_several", lambda: True)
+    monkeypatch.setattr(processes, "several", lambda: True)
     monkeypatch.setattr(dist, "get_backend", lambda: backend)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     monkeypatch.setattr(dist, "barrier", lambda device_ids=None: waited.append(device_ids))

@@ -67,6 +67,16 @@ def test_the_papers_protocol() -> None:
     assert paper.model not in differing.values()
 
 
+def test_the_recipe_for_a_first_try_is_small_and_the_others_advise_it() -> None:
+    quick = RECIPES["sudoku_quick"]()
+    assert sum(p.numel() for p in SudokuTask(quick).build_model().parameters()) < 100_000
+    assert quick.train.steps is not None
+    assert quick.train.steps * quick.train.batch_size * quick.model.steps < 500_000  # the paper's takes 14 million
+    assert quick.train.compile == "no"
+    assert quick.train.eval_every < quick.train.steps / 4  # so that learning is seen
+    assert all(SudokuTask(make()).quick_recipe in RECIPES for make in RECIPES.values())
+
+
 def test_revealing_spreads_the_givens() -> None:
     puzzles, solutions = make(4, (31, 31), seed=0)
     puzzle = torch.from_numpy(puzzles).long().repeat(500, 1)

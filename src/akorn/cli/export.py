@@ -22,7 +22,8 @@ class Options(CommonOptions):
     run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
     """The run's folder, or one of its checkpoints."""
     weights: Literal["average", "last"] | None = None
-    """The moving average of the weights, or the last; by default what the recipe takes."""
+    """The moving average of the weights, or the last; by default what the recipe takes, and the last where there is no
+    average yet."""
     out: Path | None = None
     """The model's folder; by default RUN/model-WEIGHTS, or beside the checkpoint."""
 
@@ -39,7 +40,10 @@ def run(options: Options) -> int:
     default = recipes()[name]()
     which = options.weights or default.train.weights
     if which == "average" and not found.facts.get("ema_started"):
-        raise AkornError(f"{found.path}: holds no average of the weights; --weights last takes those there are")
+        if options.weights is not None:
+            raise AkornError(f"{found.path}: holds no average of the weights; --weights last takes those there are")
+        say(f"{found.path}: holds no average of the weights yet, so the last weights are taken")
+        which = "last"
     settings = {
         key.removeprefix("model."): value for key, value in found.facts["settings"].items() if key.startswith("model.")
     }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +38,7 @@ class Options(CommonOptions):
     results: Path | None = LEDGER
     """The folder for the record of the finished run; None for no record."""
     settings: tyro.conf.Suppress[Any] = None
+    words: tyro.conf.Suppress[tuple[str, ...]] = ()
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -52,7 +56,7 @@ def parse(words: Sequence[str]) -> Options:
     own, rest = _divide(list(words[1:]), known)
     settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)
     options = parse_options(Options, [name, *own], "train")
-    return dataclasses.replace(options, settings=settings)
+    return dataclasses.replace(options, settings=settings, words=tuple(words))
 
 
 def _settings_type(recipe: Recipe) -> Any:
@@ -77,19 +81,34 @@ def run(options: Options) -> int:
     default = recipes()[options.recipe]()
     recipe = _configured(options)
     ledger = check_ledger(options.results)
-    from akorn.engine import train
+    from akorn.engine import Interrupted, train
     from akorn.runtime.processes import is_main
 
     task = part(room_of_recipe(recipe.name), "task").make_task(recipe)
     out = options.out if options.out is not None else Path("runs") / f"{recipe.name}-seed{recipe.train.seed}"
     overrides = _overrides(default, recipe)
-    result = train(task, recipe.train, out, options.resume, results=ledger, overrides=overrides)
+    try:
+        result = train(task, recipe.train, out, options.resume, results=ledger, overrides=overrides)
+    except Interrupted as stopped:
+        if is_main():
+            command = _resuming(options.words)
+            say(f"{recipe.name}: stopped after step {stopped.step}, nothing is lost; go on with: {command}")
+        return stopped.status
     if not is_main():
         return 0
     say(f"{recipe.name}: {result.steps} steps in {result.seconds:.0f} s; the model is in {result.folder}")
     if options.json:
         print_json({"recipe": recipe.name, "model": str(result.folder), "loss": result.loss, **result.metrics})
     return 0
+
+
+def _resuming(words: Sequence[str]) -> str:
+    """The command line that goes on with a run that these words started."""
+    launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    program = ["python", "-m", "akorn"] if Path(sys.argv[0]).name == "__main__.py" else ["akorn"]
+    kept = [word for word in words if word not in ("--resume", "--no-resume")]
+    command = shlex.join([*program, "train", *kept, "--resume"])
+    return f"{command} (under the same launcher)" if launched else command
 
 
 def _configured(options: Options) -> Recipe:

@@ -6,6 +6,7 @@ from .config import TrainConfig as TrainConfig
 from .curves import plot_curves as plot_curves
 from .loop import TrainResult as TrainResult
 from .loop import train as train
+from .stopping import Interrupted as Interrupted
 from .task import Batch as Batch
 from .task import Data as Data
 from .task import Task as Task

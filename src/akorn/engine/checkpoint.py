@@ -84,6 +84,7 @@ def save(
         for old in existing(folder)[:-keep]:
             _remove(old)
     except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)  # half a checkpoint is of no use to a full disk
         raise AkornError(f"{final}: the checkpoint cannot be written ({error})") from error
     return final
 

@@ -87,6 +87,8 @@ class TrainConfig:
     times its algorithms at the start and takes the fastest."""
     checkpoint_every: int = 1000
     """Steps between checkpoints; 0: only at the end."""
+    checkpoint_minutes: float = 10.0
+    """Also write a checkpoint when the last one is so many minutes old; 0: never."""
     keep: int = 2
     """How many of the newest checkpoints stay."""
     shard_mb: float = 1024.0
@@ -100,7 +102,17 @@ class TrainConfig:
 
 
 # What may change when a run goes on: none of it changes the numbers (the kind of device is compared apart).
-_FREE = {"weights", "checkpoint_every", "keep", "shard_mb", "log_every", "eval_every", "tensorboard", "device"}
+_FREE = {
+    "weights",
+    "checkpoint_every",
+    "checkpoint_minutes",
+    "keep",
+    "shard_mb",
+    "log_every",
+    "eval_every",
+    "tensorboard",
+    "device",
+}
 
 
 def check(config: TrainConfig) -> None:
@@ -112,8 +124,9 @@ def check(config: TrainConfig) -> None:
         ("steps", config.steps, config.steps is None or config.steps >= 1, "1 or more"),
         ("batch_size", config.batch_size, config.batch_size >= 1, "1 or more"),
         ("checkpoint_every", config.checkpoint_every, config.checkpoint_every >= 0, "0 or more"),
+        ("checkpoint_minutes", config.checkpoint_minutes, 0 <= config.checkpoint_minutes < math.inf, "0 or more"),
         ("keep", config.keep, config.keep >= 1, "1 or more"),
-        ("shard_mb", config.shard_mb, config.shard_mb >= 0.01, "0.01 or more"),
+        ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "from 0.01 to 10⁹"),
         ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
         ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
         ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),

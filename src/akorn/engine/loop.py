@@ -12,8 +12,8 @@ that all of them see.
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
 from akorn.engine.report import Report
 from akorn.engine.state import TrainState
+from akorn.engine.stopping import Interrupted, Stopping
 from akorn.engine.task import Batch, Data, Foreseeing, Task
 from akorn.errors import AkornError
 from akorn.ledger import write_record, write_training
+from akorn.nn.checks import NotFiniteError
 from akorn.runtime import processes, randomness
 from akorn.runtime.lock import only_run
 from akorn.runtime.precision import numerics
@@ -77,6 +79,9 @@ def train(
         results: a folder for a record of the finished run; None for no record.
         overrides: how the recipe was changed, by dotted names: the record and the model's `training.json` tell it.
 
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM came; the step in progress was finished and a checkpoint written.
+
     """
     check(config)
     accelerator = start(config)
@@ -111,11 +116,28 @@ def train(
 
         main: bool = accelerator.is_main_process
         processes.wait()  # everyone has read what is there before anything is written
-        with Report(task.name, out, state.step, total, tensorboard=config.tensorboard, main=main) as report:
+        waits = state.device.type == "cpu"
+        with (
+            Report(
+                task.name,
+                out,
+                state.step,
+                total,
+                tensorboard=config.tensorboard,
+                main=main,
+                waits=waits,
+                quick=task.quick_recipe,
+            ) as report,
+            Stopping(config.checkpoint_minutes) as stopping,
+        ):
 
             def score() -> dict[str, float]:
-                scores = evaluate(state)
-                report.scalars(state.step, seconds(), {f"eval/{n}": v for n, v in scores.items()}, progress=False)
+                with _diverging(state.step, folder):
+                    scores = evaluate(state)
+                report.scalars(state.step, seconds(), {f"eval/{n}": v for n, v in scores.items()})
+                found = ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+                if found:
+                    report.note(f"{task.name}: scores after step {state.step}: {found}")
                 return scores
 
             if resume:
@@ -128,18 +150,26 @@ def train(
                 if isinstance(data, Foreseeing):
                     for later in range(state.step + 1, min(state.step + _AHEAD + 1, total)):
                         data.expect(order.indices(later))
-                train_step(state, batch, rate)
+                with _diverging(state.step + 1, folder):
+                    train_step(state, batch, rate)
                 step = state.step
 
-                if _due(step, config.log_every, total):
+                seen = state.meters.mean("loss") if waits else None
+                logged = _due(step, config.log_every, total)
+                if logged:
                     means = {**state.meters.flush(), "learning_rate": rate}
-                    loss = means["loss"]
+                    loss = seen = means["loss"]
                     report.scalars(step, seconds(), means)
                     if not math.isfinite(loss):
-                        raise AkornError(f"the loss is {loss} at step {step}: training stopped; checkpoints: {folder}")
+                        raise AkornError(f"the loss is {loss} at step {step}{_stopped(folder)}")
+                report.step(step, seen)
                 before = time.monotonic()
-                if _due(step, config.checkpoint_every, total):
+                save, stop = stopping.asked(logged)
+                if save or _due(step, config.checkpoint_every, total):
                     state.save(folder, fingerprint, seconds())
+                    stopping.saved()
+                if stop:
+                    raise Interrupted(stop, step, checkpoint.newest(folder) or folder)
                 if _due(step, config.eval_every, total):
                     metrics = score()
                 report.leave_out(time.monotonic() - before)
@@ -215,6 +245,21 @@ def _leave_model(
 def home_of_order(data: Data, device: torch.device) -> torch.device:
     """Where the numbers of the samples shall lie: with the data, or on the CPU where this reads them from files."""
     return torch.device("cpu") if isinstance(data, Foreseeing) else device
+
+
+@contextmanager
+def _diverging(step: int, folder: Path) -> Iterator[None]:
+    """Tell of NaN that a layer has met as of a loss that is NaN."""
+    try:
+        yield
+    except NotFiniteError as error:
+        raise AkornError(f"the loss is nan at step {step}{_stopped(folder)} ({error})") from error
+
+
+def _stopped(folder: Path) -> str:
+    last = checkpoint.newest(folder)
+    kept = f"the last checkpoint is {last}" if last else "there is no checkpoint yet"
+    return f": training stopped, {kept}; a lower learning rate may help"
 
 
 def _due(step: int, every: int, total: int) -> bool:

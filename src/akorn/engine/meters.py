@@ -24,6 +24,10 @@ class Meters:
             value = value.detach().float()
             self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
 
+    def mean(self, name: str) -> float:
+        """Return one mean since the last log, in this process alone; the host waits for the device."""
+        return float(self.sums[name]) / self.count
+
     def flush(self) -> dict[str, float]:
         """Return the means over the steps since the last call and over all processes, and start anew."""
         stacked = torch.stack(list(self.sums.values())) / self.count

@@ -1,54 +1,68 @@
 """What a run tells while it runs: a progress bar, `scalars.jsonl`, TensorBoard. Only the main process talks."""
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 
 from akorn.engine.scalars import ScalarLog
+from akorn.engine.speed import Speed
+from akorn.engine.tensorboard import TensorBoardLog
+from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
 
 _QUIET_SECONDS = 30.0  # between lines where the output is no terminal
+_MOVE_SECONDS = 0.1  # between movements of the bar: a quick run is not to wait for it
 
 
 class Report:
-    """Opened around the loop; `scalars` is called at log steps, `note` for anything worth a line."""
+    """Opened around the loop: `step` is called after every step, `scalars` at log steps, `note` for a line of text.
 
-    def __init__(self, name: str, out: Path, step: int, total: int, *, tensorboard: bool, main: bool) -> None:
-        self.step, self.total, self.main, self.name = step, total, main, name
+    waits: whether the host waits for every step, as on a CPU. quick: a recipe to advise where this one takes hours.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        out: Path,
+        step: int,
+        total: int,
+        *,
+        tensorboard: bool,
+        main: bool,
+        waits: bool = False,
+        quick: str | None = None,
+    ) -> None:
+        self.total, self.main, self.name = total, main, name
         self._stack = ExitStack()
         self._console = Console(stderr=True)
-        self._last: tuple[int, float] = (step, time.monotonic())
-        self._spoke = -float("inf")
-        self._rate = 0.0
-        self._tensorboard: Any = None
+        self._speed = Speed(step, waits=waits)
+        self._quick = quick
+        self._loss: float | None = None
+        self._estimated = False
+        self._spoke = self._moved = -float("inf")
+        self._tensorboard: TensorBoardLog | None = None
         if not main:
             return
         self._log = self._stack.enter_context(ScalarLog(out, step))
         if tensorboard:
-            from torch.utils.tensorboard.writer import SummaryWriter
-
-            # purge_step hides what an earlier, killed run wrote after the checkpoint
-            make: Any = SummaryWriter
-            self._tensorboard = make(str(out / "tensorboard"), purge_step=step + 1)
-            self._stack.callback(self._tensorboard.close)
+            self._tensorboard = self._stack.enter_context(TensorBoardLog(out, step))
         bar = progress_bar(name, total, done=step, counted=True, console=self._console)
         self._bar = self._stack.enter_context(bar)
+        self._bar(step, remark="the first step takes longer")
 
-    def scalars(self, step: int, seconds: float, values: Mapping[str, float], *, progress: bool = True) -> None:
-        """Log values of a step; with `progress` also move the bar."""
+    def scalars(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        """Log values of a step, for which the host has waited."""
         if not self.main:
             return
         self._log.write(step, seconds, values)
         if self._tensorboard:
-            for name, value in values.items():
-                self._tensorboard.add_scalar(name, value, step)
-        if progress:
-            self._move(step, values.get("loss", float("nan")))
+            self._tensorboard.write(step, values)
+        if not self._speed.waits and "loss" in values:
+            self._speed.measure(step)
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -57,22 +71,32 @@ class Report:
 
     def leave_out(self, seconds: float) -> None:
         """Leave time that did not go into training steps out of the speed."""
-        step, then = self._last
-        self._last = (step, then + seconds)
+        self._speed.leave_out(seconds)
 
-    def _move(self, step: int, loss: float) -> None:
-        now = time.monotonic()
-        before, then = self._last
-        self._last = (step, now)
-        if step > before and now > then:
-            rate = (step - before) / (now - then)
-            self._rate = rate if not self._rate else 0.7 * self._rate + 0.3 * rate
-        left = (self.total - step) / self._rate if self._rate else float("nan")
-        text = f"loss {loss:.4g}  {self._rate:.3g} steps/s  {_clock(left)} left"
-        self._bar(step, remark=text)
-        if not self._console.is_terminal and (now - self._spoke > _QUIET_SECONDS or step == self.total):
+    def step(self, step: int, loss: float | None) -> None:
+        """Move the bar, without waiting for the device; `loss` is the mean since the last log, where it is known."""
+        if not self.main:
+            return
+        if self._speed.waits:
+            self._speed.measure(step)
+        if loss is not None:
+            self._loss = loss
+        now = monotonic()
+        if step == self.total or now - self._moved >= _MOVE_SECONDS:
+            self._moved = now
+            self._bar(step, remark=self._remark(step))
+        late = self._speed.known and now - self._spoke > _QUIET_SECONDS
+        if not self._console.is_terminal and (late or step == self.total):
             self._spoke = now
-            self.note(f"{self.name}: step {step}/{self.total}  {text}")
+            self.note(f"{self.name}: step {step}/{self.total}  {self._remark(step)}")
+        if self._speed.known and not self._estimated:
+            self._estimated = True
+            if estimate := self._speed.estimate(self.total - step, self._quick):
+                self.note(f"{self.name}: {estimate}")
+
+    def _remark(self, step: int) -> str:
+        loss = "" if self._loss is None else f"loss {self._loss:.4g}  "
+        return loss + self._speed.remark(self.total - step)
 
     def __enter__(self) -> "Report":
         return self
@@ -80,12 +104,8 @@ class Report:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
-
-
-def _clock(seconds: float) -> str:
-    if seconds != seconds:
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
+        try:
+            self._stack.close()
+        except AkornError:  # a disk that is full has been complained of already
+            if error is None:
+                raise

@@ -1,6 +1,7 @@
 """Curves as `scalars.jsonl`: one JSON object a line, with `step`, `seconds` and named scalars. Torch-free."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -46,12 +47,22 @@ class ScalarLog:
         kept = [row for row in read(file) if _before(row, after_step)] if file.exists() and after_step else []
         with replacing(file) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        self._handle = file.open("a", encoding="utf-8")
+        self._file = file
+        try:
+            self._handle = file.open("a", encoding="utf-8")
+        except OSError as error:
+            raise self._failed(error) from error
 
     def write(self, step: int, seconds: float, scalars: Mapping[str, float]) -> None:
         """Append one line, at once."""
-        self._handle.write(json.dumps({"step": step, "seconds": round(seconds, 3), **scalars}) + "\n")
-        self._handle.flush()
+        try:
+            self._handle.write(json.dumps({"step": step, "seconds": round(seconds, 3), **scalars}) + "\n")
+            self._handle.flush()
+            names = os.fstat(self._handle.fileno()).st_nlink
+        except OSError as error:
+            raise self._failed(error) from error
+        if not names:  # what is written would vanish with the process
+            raise AkornError(f"{self._file}: has been removed, perhaps with the run's folder: training stopped")
 
     def __enter__(self) -> "ScalarLog":
         return self
@@ -59,7 +70,14 @@ class ScalarLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._handle.close()
+        try:
+            self._handle.close()
+        except OSError as failure:
+            raise self._failed(failure) from failure
+
+    def _failed(self, error: OSError) -> AkornError:
+        reason = error.strerror or str(error)
+        return AkornError(f"{self._file}: the curves cannot be written ({reason}); the checkpoints are untouched")
 
 
 def _before(row: Mapping[str, Any], step: int) -> bool:

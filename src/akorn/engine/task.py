@@ -91,6 +91,11 @@ class Task(Protocol):
         """Whether long runs on a CPU compile the model without being asked."""
         return False
 
+    @property
+    def quick_recipe(self) -> str | None:
+        """A recipe of this kind that learns within minutes, which runs of hours on a CPU are told of."""
+        return None
+
     def compile(self, model: nn.Module) -> None:
         """Compile, in place, what is worth compiling in the model."""
         model.compile()

@@ -19,7 +19,7 @@ _KINDS = {"eval": "evaluations", "train": "training runs", "bench": "measurement
 _DATA = "data fingerprint"
 _UNSAID = {
     *("seed", "start_seed", "device", "weights_sha256"),
-    *("checkpoint_every", "keep", "shard_mb", "log_every", "eval_every", "tensorboard"),
+    *("checkpoint_every", "checkpoint_minutes", "keep", "shard_mb", "log_every", "eval_every", "tensorboard"),
 }
 """Settings, at any depth, that do not tell runs apart: seeds are averaged over, the device has a column of its own, and
 how often a run reports or saves changes no figure."""

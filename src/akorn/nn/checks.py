@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from akorn.execution.checks import whole_number
 
 __all__ = [
+    "NotFiniteError",
     "can_be_looked_at",
     "check_finite",
     "check_module",
@@ -20,6 +21,10 @@ __all__ = [
     "whole_number",
     "whole_steps",
 ]
+
+
+class NotFiniteError(ValueError):
+    """An array that a layer was given has NaN or infinite values."""
 
 
 def check_module(name: str, part: object, wanted: str, *, optional: bool = False) -> None:
@@ -88,7 +93,7 @@ def one_number(name: str, value: object) -> Tensor:
 
 
 def check_finite(**arrays: object) -> None:
-    """ValueError that names the first of these arrays with NaN or infinite values, of those that can be looked at.
+    """NotFiniteError that names the first of these arrays with NaN or infinite values, of those that can be looked at.
 
     Their sum tells: one pass an array and one wait for the device. Values are counted only where it is not finite.
     """
@@ -98,4 +103,4 @@ def check_finite(**arrays: object) -> None:
         return
     for name, array in seen.items():
         if count := int((~array.isfinite()).sum()):  # none where the sum of large values has overflowed
-            raise ValueError(f"{name} of shape {list(array.shape)} has {count} NaN or infinite values")
+            raise NotFiniteError(f"{name} of shape {list(array.shape)} has {count} NaN or infinite values")

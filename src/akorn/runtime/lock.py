@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,28 +17,48 @@ if sys.platform != "win32":
     import fcntl
 
 FILE = ".lock"
+_NUMBER = re.compile(rb"\d{0,20}\s*")  # what a run writes into it: its process
 
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; AkornError if another process, which it names, is training there.
 
-    On Windows, and on disks that know no locks, nothing is held.
+    A link in place of the lock is not followed, and a file that no run has written is left as it is: whoever put it
+    there could otherwise have any file overwritten. On Windows, and on disks that know no locks, nothing is held.
     """
     if sys.platform == "win32":
         yield
         return
-    with (folder / FILE).open("a+", encoding="utf-8") as file:
+    handle = _open(folder / FILE)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            who = file.read().strip() or "unknown"
+            who = os.pread(handle, 64, 0).decode(errors="replace").strip() or "unknown"
             raise AkornError(f"{folder}: another run (process {who}) writes into it; wait for it, or stop it") from None
         except OSError:  # such as some network disks
             yield
             return
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
+    finally:
+        os.close(handle)
+
+
+def _open(path: Path) -> int:
+    """Open the lock's file, or make it; AkornError unless it is a plain file of one name that a run has written."""
+    try:
+        # not blocking: a pipe would wait for its other end
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):  # how systems say that it is a link
+            raise AkornError(f"{path}: is a link, which a run does not follow; remove it") from None
+        raise
+    about = os.fstat(handle)
+    plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+    if not plain or not _NUMBER.fullmatch(os.pread(handle, 64, 0)):
+        os.close(handle)
+        raise AkornError(f"{path}: is not the lock of a run; it is left as it is: remove it, or choose another folder")
+    return handle

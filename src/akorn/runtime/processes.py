@@ -30,7 +30,7 @@ def place(device: torch.device) -> tuple[int, int]:
 
 def gather(values: Tensor) -> list[Tensor]:
     """The tensor of every process, in their order, in every process."""
-    if not _several():
+    if not several():
         return [values]
     parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, values.contiguous())
@@ -39,7 +39,7 @@ def gather(values: Tensor) -> list[Tensor]:
 
 def add_up(values: Tensor, device: torch.device | None = None) -> Tensor:
     """The sum over all processes, where `values` lie; `device` is where they are exchanged, if that is elsewhere."""
-    if not _several():
+    if not several():
         return values
     total = values.to(device, copy=True)
     dist.all_reduce(total)
@@ -48,7 +48,7 @@ def add_up(values: Tensor, device: torch.device | None = None) -> Tensor:
 
 def average(values: Tensor) -> Tensor:
     """The mean over all processes."""
-    if not _several():
+    if not several():
         return values
     total = values.clone()
     dist.all_reduce(total)
@@ -63,7 +63,7 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     leaves the task free to call the model as often, and by whichever method, it likes. The models are small:
     one exchange of all gradients costs little beside a step.
     """
-    if not _several():
+    if not several():
         return
     for parameter in parameters:
         if parameter.grad is None:  # unused here, perhaps used in another process
@@ -75,7 +75,7 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
 @torch.no_grad()
 def copy_from_main(tensors: Sequence[Tensor]) -> None:
     """Overwrite the tensors with those of the main process."""
-    if not _several():
+    if not several():
         return
     for group in _by_dtype([t.detach() for t in tensors]):
         flat = torch.cat([t.flatten() for t in group])
@@ -83,9 +83,24 @@ def copy_from_main(tensors: Sequence[Tensor]) -> None:
         _unflatten_into(group, flat)
 
 
+def largest(value: int) -> int:
+    """The largest of all processes' numbers."""
+    if not several():
+        return value
+    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else None
+    shared = torch.tensor(value, device=device)
+    dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+    return int(shared)
+
+
+def exchange_waits() -> bool:
+    """Whether exchanging a number makes the host wait for a GPU, as NCCL does."""
+    return several() and dist.get_backend() == "nccl"
+
+
 def gather_objects(value: Any) -> list[Any]:
     """The value of every process, in their order, in every process; anything that can be pickled."""
-    if not _several():
+    if not several():
         return [value]
     values: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(values, value)
@@ -94,7 +109,7 @@ def gather_objects(value: Any) -> list[Any]:
 
 def wait() -> None:
     """Wait until every process has come to this point."""
-    if not _several():
+    if not several():
         return
     # By hand: accelerate names the GPU by the process's number, and a GPU that is shared has none of that number.
     dist.barrier(device_ids=[torch.cuda.current_device()] if dist.get_backend() == "nccl" else None)
@@ -102,10 +117,11 @@ def wait() -> None:
 
 def is_main() -> bool:
     """Whether this process is the one that talks, of those that a launcher started."""
-    return dist.get_rank() == 0 if _several() else os.environ.get("RANK", "0") == "0"
+    return dist.get_rank() == 0 if several() else os.environ.get("RANK", "0") == "0"
 
 
-def _several() -> bool:
+def several() -> bool:
+    """Whether there are other processes in this run."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 

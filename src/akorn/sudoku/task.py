@@ -125,6 +125,11 @@ class SudokuTask(Task):
         """Kuramoto steps are worth it."""
         return self.recipe.model.architecture.startswith("akorn")
 
+    @property
+    def quick_recipe(self) -> str:
+        """The one for a first try."""
+        return "sudoku_quick"
+
     def compile(self, model: nn.Module) -> None:
         """Compile one step, not the loop: as fast, and much sooner ready."""
         assert isinstance(model, SudokuNet)

@@ -1,0 +1,87 @@
+"""Ctrl-C and SIGTERM while training: the step in progress is finished, a checkpoint written, and the run leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from akorn.runtime import processes
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SAVE = 1  # of what processes wish for: below any signal's number
+_ECHO_SECONDS = 2.0  # within which a launcher may hand a signal on that this process has had already
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was asked to stop and has written a checkpoint. In Python it is a KeyboardInterrupt like any other."""
+
+    def __init__(self, number: int, step: int, checkpoint: Path) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name} after step {step}; checkpoint: {checkpoint}")
+        self.signal, self.step, self.checkpoint = number, step, checkpoint
+
+    @property
+    def status(self) -> int:
+        """The exit status that shells know: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self.signal
+
+
+class Stopping:
+    """Notes the first signal while it is entered, and knows when a checkpoint is due by the clock.
+
+    A second signal does what it did before, which for Ctrl-C is to leave at once. Python calls handlers in the main
+    thread only: a run in another thread is left alone, and so is a signal that was ignored before.
+
+    minutes: between checkpoints; 0 for none by the clock.
+    """
+
+    def __init__(self, minutes: float) -> None:
+        self.signal = 0
+        self._seconds = 60.0 * minutes
+        self._saved = self._noted = time.monotonic()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopping:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def asked(self, logged: bool) -> tuple[bool, int]:
+        """Whether to write a checkpoint now, and the signal to stop at, or 0: the same in all processes.
+
+        logged: whether the step was logged. On GPUs that exchange by NCCL only then do processes ask each other: the
+        hosts would wait for the GPUs at every step.
+        """
+        if not logged and processes.exchange_waits():
+            return False, 0
+        late = self._seconds > 0 and time.monotonic() - self._saved >= self._seconds
+        wish = processes.largest(self.signal or (_SAVE if late else 0))
+        return wish > 0, wish if wish > _SAVE else 0
+
+    def saved(self) -> None:
+        """Count the minutes from now on."""
+        self._saved = time.monotonic()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self.signal:
+            self.signal, self._noted = number, now
+            if processes.is_main():
+                with suppress(OSError):  # not by print: it may be what the signal has interrupted
+                    os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C leaves at once\n")
+        elif not (processes.several() and now - self._noted < _ECHO_SECONDS):
+            signal.signal(number, self._before[number])
+            signal.raise_signal(number)
