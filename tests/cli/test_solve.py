@@ -71,6 +71,7 @@ def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
     assert "row 1" in answers[2]["error"]
     assert "x" in answers[3]["error"]
     assert answers[1]["puzzle"] == "123"
+    assert [answer["error"].split(":")[0] for answer in answers[1:4]] == ["line 2", "line 3", "line 4"]
     told = [line for line in result.stderr.splitlines() if line.startswith("akorn: line")]
     assert [line.split(":")[1].strip() for line in told] == ["line 2", "line 3", "line 4"]
 
@@ -96,6 +97,7 @@ def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path,
     [
         (["123"], ["81", "3"]),
         (["nothing.csv"], ["nothing.csv", "no such file"]),
+        (["folder/" * 20 + "nothing.csv"], ["nothing.csv", "no such file"]),
         ([SOLVED, "--steps", "0"], ["--steps", "at least 1"]),
         ([SOLVED, "--votes", "none"], ["--votes", "none"]),
         ([SOLVED, "--model", "nobody"], ["nobody"]),
@@ -119,12 +121,28 @@ def test_an_unreadable_puzzle_is_told_in_json_too(akorn_here: Akorn, model: Path
     assert json.loads(result.stdout)["error"] in result.stderr
 
 
-def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path) -> None:
+def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path, tmp_path: Path) -> None:
     drawn = "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
     words = ["--model", model, "--steps", 1, "--votes", 1, "--json"]
-    for found in (akorn("solve", drawn, *words), akorn("solve", "/dev/stdin", *words, stdin=SOLVED)):
+    (tmp_path / "drawn.txt").write_text(f"{drawn}\n")
+    for found in (
+        akorn("solve", drawn, *words),
+        akorn("solve", "drawn.txt", *words),
+        akorn("solve", "-", *words, stdin=drawn),
+        akorn("solve", "/dev/stdin", *words, stdin=SOLVED),
+    ):
         assert found.returncode == 0, found.stderr
         assert json.loads(found.stdout)["puzzle"] == SOLVED
+
+
+def test_several_drawn_boards_in_an_argument(akorn_here: Akorn, model: Path) -> None:
+    drawn = "+---+\n" + "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
+    found = akorn_here("solve", f"{drawn}\n\n123\n\n{drawn}", "--model", model, "--steps", 1, "--votes", 1, "--json")
+    assert found.returncode == 2
+    first, bad, last = map(json.loads, found.stdout.splitlines())
+    assert first["puzzle"] == last["puzzle"] == SOLVED
+    assert bad["puzzle"] == "123"
+    assert bad["error"].startswith("line 12: a board has 81 squares")
 
 
 def test_of_many_boards_the_first_readable_one_is_animated_once(

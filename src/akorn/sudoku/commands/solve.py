@@ -17,7 +17,7 @@ from akorn.runtime.files import check_writable
 from akorn.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
-    from akorn.sudoku.board_files import BoardLine
+    from akorn.sudoku.board_reader import BoardLine
     from akorn.sudoku.solver import Answer, Solver
 
 BATCH = 1000  # boards that are read, solved and answered at a time
@@ -32,7 +32,9 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="PUZZLE|FILE|-", help_behavior_hint="(default: a bundled puzzle)"),
     ] = None
-    """81 characters (0 or . for a blank), a file with a puzzle or `puzzle,solution` a line, or - for standard input."""
+    """A puzzle, a file of puzzles, or - for standard input. A puzzle is a line of 81 characters (0, . or _ for a blank),
+    or nine lines, with or without borders, as newspapers print it; files may also have lines of `puzzle,solution` or
+    be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     steps: int = 64
@@ -82,25 +84,25 @@ def run(options: Options) -> int:
 
 def _lines(options: Options) -> Iterator[BoardLine]:
     """The boards that are meant."""
-    from akorn.sudoku.board_files import parse_line, read_boards
+    from akorn.sudoku.board_reader import read_boards, read_text
     from akorn.sudoku.examples import EXAMPLES
 
     text = options.puzzle
     if text is None:
-        yield parse_line(1, EXAMPLES["hard"])
+        yield from read_text(EXAMPLES["hard"])
     elif os.path.isdir(text):
         raise AkornError(f"{text}: is a folder, expected a puzzle or a file of puzzles")
     elif text == "-" or os.path.exists(text):  # not Path's, which fails for a board that is too long for a name
         yield from read_boards(text)
-    elif len(text) < 81 and any(letter.isalpha() or letter == "/" for letter in text):
+    elif "\n" not in text and ("/" in text or (len(text) < 81 and any(map(str.isalpha, text)))):
         raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
     else:
-        line = parse_line(1, text)
-        if line.error is not None:
+        lines = list(read_text(text))
+        if len(lines) == 1 and lines[0].error is not None:
             if options.json:
-                print_json({"puzzle": line.text, "error": line.error})
-            raise AkornError(line.error)
-        yield line
+                print_json({"puzzle": lines[0].text, "error": lines[0].error})
+            raise AkornError(lines[0].error)
+        yield from lines
 
 
 def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[BoardLine]]:
@@ -136,9 +138,10 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
             tally.unreadable += 1
             if not is_main():
                 continue
-            say(f"akorn: line {line.number}: {line.error}")
+            error = f"line {line.number}: {line.error}"
+            say(f"akorn: {error}")
             if options.json:
-                print_json({"puzzle": line.text, "error": line.error})
+                print_json({"puzzle": line.text, "error": error})
             continue
         answer = next(answers)
         tally.add(line, answer)
