@@ -1,9 +1,9 @@
 """The one reader of people's puzzles, from the command line, a file or standard input, as they come.
 
 It understands, also mixed: a puzzle per line; lines of `puzzle,solution`; tables with a header, such as
-Sudoku-Extreme's `source,question,answer,rating`; and boards drawn on nine lines (`grids.py`), with blank lines or titles
-such as `Grid 01` between them or not. Lines that begin with '#' are comments. What cannot be read becomes an item with
-its error, and the reading goes on.
+Sudoku-Extreme's `source,question,answer,rating`; and boards drawn on nine lines (`grids.py`), with blank lines or
+titles such as `Grid 01` between them or not. Lines that begin with '#' are comments. What cannot be read becomes an
+item with its error, and the reading goes on.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="PUZZLE|FILE|-", help_behavior_hint="(default: a bundled puzzle)"),
     ] = None
-    """A puzzle, a file of puzzles, or - for standard input. A puzzle is a line of 81 characters (0, . or _ for a blank),
-    or nine lines, with or without borders, as newspapers print it; files may also have lines of `puzzle,solution` or
-    be tables with a header such as Sudoku-Extreme's."""
+    """A puzzle, a file of puzzles, or - for standard input. A puzzle is a line of 81 characters (0, . or _ for a
+    blank), or nine lines, with or without borders, as newspapers print it; files may also have lines of
+    `puzzle,solution` or be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     steps: int = 64
