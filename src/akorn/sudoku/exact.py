@@ -248,7 +248,11 @@ def count_solutions(puzzle: ArrayLike, limit: int = 2) -> int:
     return found
 
 
-def has_solutions(puzzle: ArrayLike, limit: int = 10_000) -> Literal[0, 1, "several"] | None:
+Solutions = Literal[0, 1, "several"] | None
+"""How many solutions a board has; None where that is not known."""
+
+
+def has_solutions(puzzle: ArrayLike, limit: int = 10_000) -> Solutions:
     """Whether a board has no solution, one, or several; None where `limit` search nodes do not tell."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")

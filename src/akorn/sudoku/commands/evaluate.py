@@ -33,9 +33,11 @@ class Options(CommonOptions):
     limit: int | None = None
     """At most so many boards, evenly spread over the data."""
     steps: int | None = None
-    """Kuramoto steps T; by default as in training."""
+    """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
+    models. `akorn solve` has 64 by default, which solves more boards."""
     votes: int = 1
-    """Random starts K of each board."""
+    """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
+    solve` has 8 by default."""
     vote: Literal["sum", "last", "majority", "average", "first"] | None = None
     """Which answer counts: lowest energy summed over the steps or at the last one, most frequent digits, mean
     probabilities, or the first start's. By default sum, or average for a model without energy."""
