@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
     result = akorn("solve", SOLVED, "--model", model, "--steps", 2, "--votes", 1)
     assert result.returncode == 0, result.stderr
-    assert "energy" in result.stdout
+    assert "summed energy" in result.stdout  # the value that the vote used
     assert "valid" in result.stdout
     assert result.stdout.count("[") == 81  # without colour, givens stand in brackets
     assert result.stderr == ""
@@ -38,7 +38,7 @@ def test_json_is_a_line_a_board(akorn: Akorn, model: Path, tmp_path: Path) -> No
     boards = tmp_path / "boards.csv"
     boards.write_text(f"{EASY},{SOLVED}\n{SOLVED},{SOLVED}\n{SOLVED}\n")
     result = akorn("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json", "--device", "cpu")
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 1, result.stderr  # the first board is too much for this model
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert first["puzzle"] == EASY
     assert len(first["solution"]) == 81
@@ -71,13 +71,14 @@ def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
     assert "row 1" in answers[2]["error"]
     assert "x" in answers[3]["error"]
     assert answers[1]["puzzle"] == "123"
+    assert [answer["error"].split(":")[0] for answer in answers[1:4]] == ["line 2", "line 3", "line 4"]
     told = [line for line in result.stderr.splitlines() if line.startswith("akorn: line")]
     assert [line.split(":")[1].strip() for line in told] == ["line 2", "line 3", "line 4"]
 
 
 def test_no_solution_found_says_so(akorn: Akorn, model: Path) -> None:
     result = akorn("solve", EASY, "--model", model, "--steps", 1)
-    assert result.returncode == 0
+    assert result.returncode == 1
     assert "no solution found; the best attempt has" in result.stderr
     assert "times in" in result.stderr or "twice in" in result.stderr
     assert len(result.stderr) < 400  # a few clashes, then their number
@@ -85,7 +86,8 @@ def test_no_solution_found_says_so(akorn: Akorn, model: Path) -> None:
 
 def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path, tmp_path: Path) -> None:
     result = akorn("solve", "--model", model, "--steps", 3, "--watch", "--gif", "settling.gif")
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 1, result.stderr
+    assert result.stdout.count("summed energy") == 1
     assert "energy" in result.stdout
     with Image.open(tmp_path / "settling.gif") as picture:
         assert picture.n_frames >= 3
@@ -96,6 +98,7 @@ def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path,
     [
         (["123"], ["81", "3"]),
         (["nothing.csv"], ["nothing.csv", "no such file"]),
+        (["folder/" * 20 + "nothing.csv"], ["nothing.csv", "no such file"]),
         ([SOLVED, "--steps", "0"], ["--steps", "at least 1"]),
         ([SOLVED, "--votes", "none"], ["--votes", "none"]),
         ([SOLVED, "--model", "nobody"], ["nobody"]),
@@ -119,12 +122,28 @@ def test_an_unreadable_puzzle_is_told_in_json_too(akorn_here: Akorn, model: Path
     assert json.loads(result.stdout)["error"] in result.stderr
 
 
-def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path) -> None:
+def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path, tmp_path: Path) -> None:
     drawn = "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
     words = ["--model", model, "--steps", 1, "--votes", 1, "--json"]
-    for found in (akorn("solve", drawn, *words), akorn("solve", "/dev/stdin", *words, stdin=SOLVED)):
+    (tmp_path / "drawn.txt").write_text(f"{drawn}\n")
+    for found in (
+        akorn("solve", drawn, *words),
+        akorn("solve", "drawn.txt", *words),
+        akorn("solve", "-", *words, stdin=drawn),
+        akorn("solve", "/dev/stdin", *words, stdin=SOLVED),
+    ):
         assert found.returncode == 0, found.stderr
         assert json.loads(found.stdout)["puzzle"] == SOLVED
+
+
+def test_several_drawn_boards_in_an_argument(akorn_here: Akorn, model: Path) -> None:
+    drawn = "+---+\n" + "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
+    found = akorn_here("solve", f"{drawn}\n\n123\n\n{drawn}", "--model", model, "--steps", 1, "--votes", 1, "--json")
+    assert found.returncode == 2
+    first, bad, last = map(json.loads, found.stdout.splitlines())
+    assert first["puzzle"] == last["puzzle"] == SOLVED
+    assert bad["puzzle"] == "123"
+    assert bad["error"].startswith("line 12: a board has 81 squares")
 
 
 def test_of_many_boards_the_first_readable_one_is_animated_once(
@@ -156,3 +175,42 @@ def test_an_empty_file_and_a_damaged_model(akorn_here: Akorn, model: Path, tmp_p
             content[-1] ^= 1
         (broken / file.name).write_bytes(content)
     assert_refused(akorn_here("solve", SOLVED, "--model", broken), "damaged")
+
+
+TWO = "".join("0" if digit in "12" else digit for digit in SOLVED)  # 1 and 2 may change places
+NONE = "123456780000000009" + "0" * 63  # the corner is 9, and its column has one already
+
+
+@pytest.mark.parametrize(
+    ("board", "solutions", "said"), [(NONE, 0, "no solution"), (TWO, "several", "several solutions")]
+)
+def test_boards_without_one_solution_are_named(
+    akorn_here: Akorn, model: Path, board: str, solutions: object, said: str
+) -> None:
+    words = ["--model", model, "--steps", 1, "--votes", 1]
+    result = akorn_here("solve", board, *words)
+    assert result.returncode == 1
+    assert f"akorn: this board has {said}\n" in result.stderr
+    assert ("try more --steps" in result.stderr) is (solutions != 0)
+    result = akorn_here("solve", board, *words, "--json")
+    assert json.loads(result.stdout)["solutions"] == solutions
+    assert result.stderr == f"akorn: this board has {said}\n"
+    assert "solutions" not in json.loads(akorn_here("solve", SOLVED, *words, "--json").stdout)
+
+
+def test_exit_statuses(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
+    for lines, status in (([SOLVED, SOLVED], 0), ([SOLVED, EASY], 1), ([EASY, "123"], 2), ([SOLVED, "123"], 2)):
+        (tmp_path / "boards.txt").write_text("\n".join(lines))
+        for more in ([], ["--json"]):
+            found = akorn_here("solve", "boards.txt", "--model", model, "--steps", 1, "--votes", 1, *more)
+            assert found.returncode == status, lines
+
+
+def test_both_helps_say_why_their_defaults_differ(akorn_here: Akorn) -> None:
+    solve = " ".join(akorn_here("solve", "--help").stdout.replace("│", " ").split())
+    scored = " ".join(akorn_here("eval", "--help").stdout.replace("│", " ").split())
+    assert "`akorn eval` has those of training by default, 16" in solve
+    assert "`akorn eval` has 1 by default" in solve
+    assert "`akorn solve` has 64 by default" in scored
+    assert "`akorn solve` has 8 by default" in scored
+    assert "exit status is 0 if every answer is a valid Sudoku, 1 if one is not" in solve

@@ -9,6 +9,7 @@ import pytest
 
 from .conftest import Akorn, assert_refused
 
+SOLVED = "123456789456789123789123456234567891567891234891234567345678912678912345912345678"
 TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--train.steps", 3, "--device", "cpu"]
 
 
@@ -79,7 +80,10 @@ def test_a_bad_number_of_steps_for_the_plot_leaves_no_record(akorn_here: Akorn, 
 
 def test_of_two_processes_one_speaks(tmp_path: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", "--local-addr", "127.0.0.1"]
-    for words in (["eval", "sudoku", "--limit", "2", "--steps", "1"], ["solve", "--steps", "1", "--votes", "2"]):
+    for words in (
+        ["eval", "sudoku", "--limit", "2", "--steps", "1"],
+        ["solve", SOLVED, "--steps", "1"],
+    ):
         command = [sys.executable, *launcher, "-m", "akorn", *words, "--json", "--device", "cpu"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -100,7 +100,7 @@ def test_files_can_be_read(tmp_path: Path, preset: str, ending: str, capsys: pyt
     sizes = {"oscillators": 40, "k_count": 4} if preset == "classic" else {"size": 17, "kernel_size": 5}
     out = tmp_path / f"a.{ending}"
     out.write_bytes(b"old")  # is replaced
-    assert run(Options(preset=preset, out=out, steps=12, frames=6, **sizes)) == 0
+    assert run(Options(preset=preset, out=out, overwrite=True, steps=12, frames=6, **sizes)) == 0
     assert sorted(os.listdir(tmp_path)) == sorted([out.name, "a.png"])
     if ending == "gif":
         with Image.open(out) as gif:
@@ -118,6 +118,40 @@ def test_files_can_be_read(tmp_path: Path, preset: str, ending: str, capsys: pyt
     assert printed.out.count("\n") == 1
     assert "the energy fell from" in printed.out
     assert "12 steps" in printed.out
+    assert f"wrote {out} and {tmp_path / 'a.png'}\n" in printed.err
+
+
+@pytest.mark.parametrize("there", ["a.gif", "a.png"])
+def test_files_are_left_alone_unless_overwriting_is_asked_for(
+    tmp_path: Path, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / there).write_bytes(b"mine")
+    options = Options(out=tmp_path / "a.gif", steps=2, frames=2, size=16, kernel_size=5)
+    with monkeypatch.context() as no_work:
+        no_work.setattr("akorn.simulate.run.simulate", lambda *_, **__: pytest.fail("the work has begun"))
+        with pytest.raises(AkornError, match=f"{there} is there already: --overwrite replaces it, --out"):
+            run(options)
+    assert (tmp_path / there).read_bytes() == b"mine"
+    assert os.listdir(tmp_path) == [there]
+    assert run(replace(options, overwrite=True)) == 0
+    assert (tmp_path / there).read_bytes() != b"mine"
+    assert sorted(os.listdir(tmp_path)) == ["a.gif", "a.png"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"frequencies": "gaussian"}, {"k_min": 3.0, "k_max": 9.0}])
+def test_no_legend_lies_over_a_curve(settings: dict[str, object]) -> None:
+    figure = figure_of(sim.simulate("classic", oscillators=40, k_count=6, steps=20, **settings))
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        frame = legend.get_window_extent()
+        assert frame.y1 <= axes.get_window_extent().y0  # below the axes, and inside the picture
+        assert frame.y0 >= 0
+        assert frame.x0 >= 0
+        assert frame.x1 <= figure.bbox.x1
+        labels = [axes.xaxis.label, *axes.get_xticklabels()]
+        assert not any(frame.overlaps(label.get_window_extent()) for label in labels if label.get_text())
 
 
 def _frame(gif: Image.Image, index: int) -> np.ndarray:

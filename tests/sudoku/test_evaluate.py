@@ -15,6 +15,7 @@ from fake_net import FakeNet
 
 from akorn.errors import AkornError
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
+from akorn.sudoku.difficulty import count_difficulties
 from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
 from akorn.sudoku.generate import make
 from akorn.sudoku.hashed_starts import board_keys, start_noise
@@ -98,6 +99,16 @@ def test_accuracy_by_givens_adds_up() -> None:
     total = sum(accuracy * count for accuracy, count in found.by_givens.values()) / BOARDS
     assert total == pytest.approx(found.board_accuracy)
     assert set(found.by_givens) == set((PUZZLES > 0).sum(1).tolist())
+
+
+def test_accuracy_by_difficulty_adds_up() -> None:
+    found = run(vote="last")
+    assert {name: count for name, (_, count) in found.by_difficulty.items()} == count_difficulties(PUZZLES)
+    assert len(found.by_difficulty) > 1  # or the sum below would show nothing
+    total = sum(accuracy * count for accuracy, count in found.by_difficulty.values()) / BOARDS
+    assert total == pytest.approx(found.board_accuracy)
+    told = found.as_json()["by_difficulty"]
+    assert told["easy"] == {"accuracy": found.by_difficulty["easy"][0], "boards": found.by_difficulty["easy"][1]}
 
 
 def test_an_energy_that_is_no_number_never_wins() -> None:

@@ -46,7 +46,7 @@ def _lattice(result: Simulation) -> Figure:
 
 def _sweep(result: Sweep) -> Figure:
     """Synchrony over K beside the theory's, and the order parameter over time for some K."""
-    figure = Figure(figsize=(10, 4), layout="constrained", dpi=120)
+    figure = Figure(figsize=(10, 4.6), layout="constrained", dpi=120)
     curve, time = figure.subplots(1, 2)
     s = result.settings
     fine = np.linspace(min(s.k_min, 0.0), s.k_max, 200)
@@ -60,15 +60,20 @@ def _sweep(result: Sweep) -> Figure:
     where = "all to all" if s.network == "all" else f"{s.network} network, mean degree {s.degree}"
     curve.plot(result.couplings, result.synchrony, "ko", ms=4, label=f"{s.oscillators} oscillators, {where}")
     curve.set(ylabel="r, mean over the second half", ylim=(0, 1.02), title=f"{s.frequencies} frequencies")
-    curve.legend(frameon=False, fontsize=8)
+    _legend_below(curve, columns=1)
     for index, ink in zip(result.shown, LINES, strict=False):
         label = f"K = {result.couplings[index]:.2f}"
         time.plot(result.order[:, index], color=np.array(ink) / 255, lw=1, label=label)
     time.set(ylabel="order parameter r", ylim=(0, 1.02))
-    time.legend(frameon=False, fontsize=8)
+    _legend_below(time, columns=3)
     _dress(curve, "coupling strength K")
     _dress(time, "step")
     return figure
+
+
+def _legend_below(axes: Axes, columns: int) -> None:
+    """The legend under the axes: where curves leave room inside them depends on the settings."""
+    axes.legend(frameon=False, fontsize=8, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14))
 
 
 def _failed(result: Simulation) -> str:

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
+from akorn.sudoku.grids import BLANKS, RULERS, is_ruler, join_rows
 
 Board = NDArray[np.uint8]
 
-BLANKS = "0._"
 _DIGITS = {**dict.fromkeys(BLANKS, 0), **{str(digit): digit for digit in range(1, 10)}}
-_RULERS = set("|-+") | {chr(code) for code in range(0x2500, 0x2580)}  # lines of pretty-printed boards
 
 _GRID = np.arange(81).reshape(9, 9)
 # [27, 9] squares of each unit: 9 rows, 9 columns, 9 boxes
@@ -70,14 +69,12 @@ def as_board(board: ArrayLike) -> Board:
 
 
 def parse_board(text: str, *, check: bool = True) -> Board:
-    """Read a puzzle: 81 characters, digits 1-9 and 0, '.' or '_' for a blank.
+    """Read a puzzle: 81 characters, digits 1-9 and 0, '.', '_' or an empty place for a blank.
 
     A text of several lines may have spaces and ruling lines ('|', '-', '+') between the squares. With `check`, givens
     that contradict each other are an error.
     """
-    text = text.strip()
-    if "\n" in text:
-        text = "".join(character for character in text if not character.isspace() and character not in _RULERS)
+    text = _one_line(text)
     foreign = next((place for place, character in enumerate(text) if character not in _DIGITS), None)
     if len(text) != 81:
         message = f"a board has 81 squares, this text has {len(text)} character{'s' * (len(text) != 1)}"
@@ -94,6 +91,17 @@ def parse_board(text: str, *, check: bool = True) -> Board:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise AkornError(f"the givens contradict each other: {found[0]}{more}")
     return board
+
+
+def _one_line(text: str) -> str:
+    """The squares alone, of a board on one line or on several."""
+    if "\n" not in text.strip():
+        empty = len(text) == 81 and set(text) <= set("123456789 ")
+        return text.replace(" ", "0") if empty else text.strip()
+    rows = [line for line in text.strip("\r\n").splitlines() if line and not is_ruler(line)]
+    if len(rows) == 9:
+        return join_rows(rows)
+    return "".join(character for character in text if not character.isspace() and character not in RULERS)
 
 
 def format_board(board: ArrayLike, *, blank: str = "0") -> str:

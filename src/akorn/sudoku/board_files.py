@@ -1,16 +1,12 @@
-"""Boards from and to files: lines of `puzzle` or `puzzle,solution` (the RRN format), and the SATNet tensors.
+"""Data sets of boards: lines of `puzzle,solution` (the RRN format), tables with a header, and the SATNet tensors.
 
-`read_boards` is for people's files: a line that cannot be read becomes an item with its error, the others go on.
-`load_csv` and `load_satnet` are for data sets: arrays of all boards, or an error that says where the first mistake
-is. Blank lines, lines that begin with '#', and a header such as `puzzle,solution` are skipped in both text readers.
+`load_csv` and `load_satnet` give arrays of all boards, or an error that says where the first mistake is.
+`board_reader.py` reads people's files, in which the boards that can be read are wanted and the others named.
 """
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,117 +15,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
 from akorn.runtime.files import replacing
-from akorn.sudoku.board import (
-    Board,
-    changed_givens,
-    conflicts,
-    format_board,
-    parse_board,
-    square_name,
-    valid_solutions,
-)
+from akorn.sudoku.board import format_board, square_name, valid_solutions
+from akorn.sudoku.board_reader import BoardLine, Table, check_solution, file_lines, parse_line, read_boards
 
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["BoardLine", "Boards", "load_csv", "load_satnet", "parse_line", "read_boards", "write_csv"]
+
 Boards = NDArray[np.uint8]
 
-_HEADERS = {"puzzle", "puzzles", "quiz", "quizzes", "board", "boards", "sudoku", "question", "givens"}
 _WIDTH = 81 + 1 + 81  # of a puzzle,solution line
 
 
-@dataclass(frozen=True)
-class BoardLine:
-    """One line of a file of boards: the puzzle, with its solution where the file has it, or what is wrong with it."""
-
-    number: int  # of the line in the file, from 1
-    text: str  # the puzzle as it was written
-    puzzle: Board | None = None
-    solution: Board | None = None
-    error: str | None = None
-
-
-def parse_line(number: int, line: str) -> BoardLine:
-    """Read `puzzle` or `puzzle,solution`; mistakes are in the item's `error`."""
-    fields = [field.strip().strip('"') for field in line.split(",")]
-    text = fields[0]
-    try:
-        if len(fields) > 2:
-            raise AkornError(f"expected puzzle or puzzle,solution, this line has {len(fields)} fields")
-        puzzle = parse_board(text)
-        solution = _parse_solution(fields[1], puzzle) if len(fields) == 2 and fields[1] else None
-    except AkornError as error:
-        return BoardLine(number, text, error=str(error))
-    return BoardLine(number, text, puzzle, solution)
-
-
-def _parse_solution(text: str, puzzle: Board) -> Board:
-    try:
-        solution = parse_board(text, check=False)
-    except AkornError as error:
-        raise AkornError(f"in the solution: {error}") from None
-    _check_solution(solution, puzzle)
-    return solution
-
-
-def _check_solution(solution: Board, puzzle: Board) -> None:
-    if not solution.all():
-        raise AkornError(f"the solution has a blank at {square_name(int(np.argmin(solution)))}")
-    if clashes := conflicts(solution):
-        raise AkornError(f"the solution is no Sudoku: {clashes[0]}")
-    if changed := changed_givens(solution, puzzle):
-        square = changed[0]
-        raise AkornError(
-            f"the solution has {solution[square]} at {square_name(square)}, the puzzle gives {puzzle[square]}"
-        )
-
-
 def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The lines that hold boards, with their numbers: no blank ones, no comments, no header."""
-    first = True
+    """The lines that hold boards, with their numbers, as `puzzle,solution`: no blank ones, no comments, no header."""
+    table = Table()
     for number, line in enumerate(lines, 1):
         line = line.strip().lstrip("\ufeff")  # the mark that some editors put first
-        if not line or line.startswith("#"):
-            continue
-        header = first and line.split(",")[0].strip().strip('"').lower() in _HEADERS
-        first = False
-        if not header:
-            yield number, line
-
-
-def read_boards(source: str | Path | Iterable[str]) -> Iterator[BoardLine]:
-    """Go through a file of boards ('-' is standard input), or through lines of text, as they come."""
-    if isinstance(source, str | Path):
-        name = "standard input" if str(source) == "-" else str(source)
-        lines = _standard_input() if str(source) == "-" else _lines(Path(source))
-    else:
-        name, lines = "the input", source
-    empty = True
-    for number, line in _content(lines):
-        empty = False
-        yield parse_line(number, line)
-    if empty:
-        raise AkornError(f"{name} has no board in it: expected a puzzle of 81 characters a line")
-
-
-def _standard_input() -> Iterable[str]:
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
-    return sys.stdin
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        # What is no UTF-8 becomes a character that no board has, so that its line alone is refused.
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from file
-    except OSError as error:
-        raise AkornError(f"cannot read {path}: {error.strerror or error}") from None
+        if line and not line.startswith("#") and not table.is_header(line):
+            yield number, table.two_fields(line)
 
 
 def load_csv(path: str | Path) -> tuple[Boards, Boards]:
     """All puzzles and solutions of a `puzzle,solution` file, uint8 [B, 81] each; the first bad line is an error."""
-    numbered = list(_content(_lines(Path(path))))
+    numbered = list(_content(file_lines(Path(path))))
     if not numbered:
         raise AkornError(f"{path} has no board in it: expected lines of puzzle,solution")
     puzzles = np.empty((len(numbered), 81), dtype=np.uint8)
@@ -172,7 +82,7 @@ def load_satnet(folder: str | Path) -> tuple[Boards, Boards]:
     if not good.all():
         index = int(np.argmin(good))
         try:
-            _check_solution(solutions[index], puzzles[index])
+            check_solution(solutions[index], puzzles[index])
         except AkornError as error:
             raise AkornError(f"{labels}, board {index + 1}: {error}") from None
     return puzzles, solutions

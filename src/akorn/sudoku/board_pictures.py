@@ -156,7 +156,7 @@ def _draw_grid(draw: ImageDraw.ImageDraw, colour: Colour) -> None:
 def _draw_energy(draw: ImageDraw.ImageDraw, energy: Floats, step: int, top: int) -> None:
     """The curve up to this step, on axes that are the same for all steps."""
     left, right, bottom = _MARGIN, _MARGIN + _BOARD, top + _CURVE - _MARGIN
-    draw.text((_SCALE * left, _SCALE * (top + 12)), "energy", _SOFT, _font(12), anchor="ls")
+    draw.text((_SCALE * left, _SCALE * (top + 12)), "energy of this step", _SOFT, _font(12), anchor="ls")
     draw.text((_SCALE * right, _SCALE * (top + 12)), f"{energy[step]:.2f}", _INK, _font(12), anchor="rs")
     draw.rectangle(_box(left, bottom, right, bottom + 1), fill=_THIN)
     low, high = float(energy.min()), float(energy.max())

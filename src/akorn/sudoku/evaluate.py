@@ -1,4 +1,4 @@
-"""Board accuracy: at any T, by number of givens, with the energy vote and the votes it is compared with.
+"""Board accuracy: at any T, by givens and by difficulty, with the energy vote and the votes it is compared with.
 
 A board counts as solved when all its blanks are right. Scores are in percent.
 """
@@ -18,6 +18,7 @@ from torch import Tensor
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.progress import progress_bar
 from akorn.sudoku import voting
+from akorn.sudoku.difficulty import DIFFICULTIES, difficulty_of
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
@@ -75,6 +76,8 @@ class Evaluation:
     """By vote; "single" is the mean over all starts, without any vote."""
     by_givens: dict[int, tuple[float, int]]
     """Number of givens → accuracy with the vote asked for, and how many boards have so many."""
+    by_difficulty: dict[str, tuple[float, int]]
+    """The same by class of difficulty, "easy" to "extreme" (`akorn.sudoku.difficulty`)."""
     answers: NDArray[np.uint8]
     """[B, 81], with the vote asked for."""
     solved: NDArray[np.bool_]
@@ -95,6 +98,7 @@ class Evaluation:
             "vote": self.vote,
             "accuracies": self.accuracies,
             "by_givens": {str(k): {"accuracy": a, "boards": n} for k, (a, n) in self.by_givens.items()},
+            "by_difficulty": {k: {"accuracy": a, "boards": n} for k, (a, n) in self.by_difficulty.items()},
             "boards": len(self.answers),
             "steps": self.steps,
             "votes": self.votes,
@@ -161,6 +165,7 @@ def evaluate(
         vote,
         accuracies,
         _by_givens(puzzle, solved[vote]),
+        _by_difficulty(puzzle, solved[vote]),
         answers[vote],
         solved[vote],
         best.value.cpu().numpy() if best is not None and vote != "first" else None,
@@ -235,6 +240,12 @@ def _by_givens(puzzle: NDArray[np.uint8], solved: NDArray[np.bool_]) -> dict[int
     givens = (puzzle > 0).sum(1)
     groups = ((int(k), solved[givens == k]) for k in np.unique(givens))
     return {k: (100.0 * float(group.mean()), len(group)) for k, group in groups}
+
+
+def _by_difficulty(puzzle: NDArray[np.uint8], solved: NDArray[np.bool_]) -> dict[str, tuple[float, int]]:
+    found = np.array([difficulty_of(board) for board in puzzle])
+    groups = ((name, solved[found == name]) for name in DIFFICULTIES)
+    return {name: (100.0 * float(group.mean()), len(group)) for name, group in groups if len(group)}
 
 
 def _samples(tally: Tally) -> Samples:

@@ -8,6 +8,8 @@ three squares one by one: the solver needs neither a compiler nor a table.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,21 +154,64 @@ def choose_square(x: int) -> int:
     return min(open_squares, key=lambda square: (x & SQUARE_MASKS[square]).bit_count())
 
 
+def follow_naked_singles(x: int) -> int:
+    """Follow the squares with one candidate left as far as they go, and no other rule; 0 when the board contradicts."""
+    while True:
+        one = two = 0
+        for digit in range(9):
+            here = x >> 81 * digit & SQUARES
+            two |= one & here
+            one |= here
+        if one != SQUARES:
+            return 0
+        singles = x & (one & ~two) * _SQUARE_SPREAD
+        seen = _seen(singles)
+        if seen < 0:
+            return 0
+        y = x & ~seen | singles
+        if y == x:
+            return x
+        x = y
+
+
+class Search:
+    """The solutions of a candidate set, one after the other, as candidate sets of 81 bits.
+
+    Args:
+        x: the candidate set.
+        last: solutions that differ from this one early come first.
+        limit: nodes after which the search is given up; None for no limit.
+
+    """
+
+    def __init__(self, x: int, last: int = 0, limit: int | None = None) -> None:
+        self.nodes = 0  # states so far in which singles and locked candidates were followed
+        self.complete = False  # whether everything has been searched
+        self._stack, self._last, self._limit = [x], last, limit
+
+    def __iter__(self) -> Iterator[int]:
+        stack, last = self._stack, self._last
+        while stack:
+            if self.nodes == self._limit:
+                return
+            self.nodes += 1
+            x = propagate(stack.pop())
+            if not x:
+                continue
+            if x.bit_count() == 81:  # no group is empty, so each has exactly one
+                yield x
+                continue
+            square = choose_square(x)
+            rest = x & ~SQUARE_MASKS[square]
+            options = [bit for bit in CANDIDATES[square] if x & bit]
+            options.sort(key=lambda bit: not last & bit)  # what is pushed first is taken last
+            stack.extend(rest | bit for bit in options)
+        self.complete = True
+
+
 def solutions(x: int, last: int = 0) -> Iterator[int]:
     """Every solution of a candidate set, as candidate sets of 81 bits; those that differ from `last` early first."""
-    stack = [x]
-    while stack:
-        x = propagate(stack.pop())
-        if not x:
-            continue
-        if x.bit_count() == 81:  # no group is empty, so each has exactly one
-            yield x
-            continue
-        square = choose_square(x)
-        rest = x & ~SQUARE_MASKS[square]
-        options = [bit for bit in CANDIDATES[square] if x & bit]
-        options.sort(key=lambda bit: not last & bit)  # what is pushed first is taken last
-        stack.extend(rest | bit for bit in options)
+    return iter(Search(x, last))
 
 
 def to_candidates(puzzle: ArrayLike) -> int:
@@ -201,6 +246,23 @@ def count_solutions(puzzle: ArrayLike, limit: int = 2) -> int:
         if found == limit:
             break
     return found
+
+
+Solutions = Literal[0, 1, "several"] | None
+"""How many solutions a board has; None where that is not known."""
+
+
+def has_solutions(puzzle: ArrayLike, limit: int = 10_000) -> Solutions:
+    """Whether a board has no solution, one, or several; None where `limit` search nodes do not tell."""
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    search = Search(to_candidates(puzzle), limit=limit)
+    found = sum(1 for _ in islice(search, 2))
+    if found == 2:
+        return "several"
+    if not search.complete:
+        return None
+    return 1 if found else 0
 
 
 def solve_exact(puzzle: ArrayLike) -> NDArray[np.uint8] | None:

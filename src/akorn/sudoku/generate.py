@@ -13,12 +13,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
+from akorn.sudoku.difficulty import DIFFICULTIES, Difficulty, classify_candidates
 from akorn.sudoku.exact import (
     ALL,
     CANDIDATES,
@@ -36,7 +38,18 @@ __all__ = ["FEWEST", "MOST", "count_solutions", "make", "parse_givens", "solve_e
 
 FEWEST, MOST = 22, 80
 _ORDERS = 300  # digging orders tried on one solution before another is drawn
+_ORDERS_OF_A_CLASS = 50  # the same where boards of one difficulty are wanted: variety matters more there
 _DENSE = 31  # from this many givens on a board takes milliseconds, below up to seconds
+
+GIVENS = (31, 42)
+"""The range of givens where none is asked for, that of the paper's boards."""
+GIVENS_OF: dict[Difficulty, tuple[int, int]] = {
+    "easy": (31, 42),
+    "medium": (28, 36),
+    "hard": (25, 32),
+    "extreme": (25, 28),
+}
+"""The same for boards of one difficulty: ranges in which they are common enough to be found."""
 
 Progress = Callable[[int, int], None]
 
@@ -162,19 +175,51 @@ def _make_one(seed: int, index: int, low: int, high: int) -> tuple[NDArray[np.ui
             rng.shuffle(order)
             kept = digger.dig(order, givens)
             if kept is not None:
-                solution = to_board(digger.solution)
-                mask = np.array([kept >> square & 1 for square in range(81)], dtype=np.uint8)
-                return solution * mask, solution
+                return _boards(digger.solution, kept)
 
 
-def _make_chunk(seed: int, start: int, stop: int, low: int, high: int) -> tuple[int, NDArray[np.uint8]]:
+def _make_one_of(
+    wanted: Difficulty, seed: int, index: int, low: int, high: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The same for boards of one difficulty: dig until one comes out, with a new number of givens each time."""
+    rng = random.Random(f"akorn sudoku {wanted} {seed} {index}")
+    order = list(range(81))
+    tries = 20_000 if high >= 28 else 2_000  # sparse boards take up to 0.1 s each
+    for attempt in range(tries):
+        if attempt % _ORDERS_OF_A_CLASS == 0:
+            digger = _Digger(random_solution(rng))
+        rng.shuffle(order)
+        kept = digger.dig(order, rng.randint(low, high))
+        if kept is None:
+            continue
+        if classify_candidates((SQUARES & ~kept) * (ALL // SQUARES) | digger.solution) == wanted:
+            return _boards(digger.solution, kept)
+    few, many = GIVENS_OF[wanted]
+    raise AkornError(f"none of {tries:,} boards with {low} to {high} givens was {wanted}; try {few}-{many} givens")
+
+
+def _boards(solution: int, kept: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    board = to_board(solution)
+    mask = np.array([kept >> square & 1 for square in range(81)], dtype=np.uint8)
+    return board * mask, board
+
+
+_Job = tuple[Difficulty | None, int, int, int, int, int]
+
+
+def _make_chunk(
+    wanted: Difficulty | None, seed: int, start: int, stop: int, low: int, high: int
+) -> tuple[int, NDArray[np.uint8]]:
     """Boards start to stop as [n, 2, 81], puzzle and solution, with the place they belong."""
-    return start, np.array([_make_one(seed, index, low, high) for index in range(start, stop)], dtype=np.uint8)
+    make_one = _make_one if wanted is None else partial(_make_one_of, wanted)
+    return start, np.array([make_one(seed, index, low, high) for index in range(start, stop)], dtype=np.uint8)
 
 
-def _chunks(seed: int, count: int, low: int, high: int, workers: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    size = 64 if low >= _DENSE else 4  # small where boards are slow, so that progress is seen
-    jobs = [(seed, start, min(start + size, count), low, high) for start in range(0, count, size)]
+def _chunks(
+    wanted: Difficulty | None, seed: int, count: int, low: int, high: int, workers: int
+) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    size = 64 if low >= _DENSE and wanted is None else 4  # small where boards are slow, so that progress is seen
+    jobs: list[_Job] = [(wanted, seed, start, min(start + size, count), low, high) for start in range(0, count, size)]
     workers = min(workers, len(jobs))
     if workers <= 1:
         for job in jobs:
@@ -191,18 +236,25 @@ def _chunks(seed: int, count: int, low: int, high: int, workers: int) -> Iterato
 
 def make(
     count: int,
-    givens: int | tuple[int, int] = (31, 42),
+    givens: int | tuple[int, int] | None = None,
     seed: int = 0,
     workers: int = 1,
     progress: Progress | None = None,
+    difficulty: Difficulty | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """`count` puzzles and their only solutions, uint8 [count, 81] each, 0 for a blank.
 
-    `givens` is a number or an inclusive range, from which each board draws its own, all numbers alike. The boards
-    depend on the seed alone, not on the number of workers, and the first n of a longer run are those of a shorter
-    one. `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
+    `givens` is a number or an inclusive range, from which each board draws its own, all numbers alike; by default 31 to
+    42. `difficulty` keeps the boards of one class (see `difficulty.py`); the default range is then that of `GIVENS_OF`,
+    and within it the numbers of givens that have more boards of that class come more often. The boards depend on the
+    seed alone, not on the number of workers, and the first n of a longer run are those of a shorter one.
+    `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
     `if __name__ == "__main__":`.
     """
+    if difficulty is not None and difficulty not in DIFFICULTIES:
+        raise AkornError(f"difficulty is {difficulty!r}, expected one of {', '.join(DIFFICULTIES)}")
+    if givens is None:
+        givens = GIVENS if difficulty is None else GIVENS_OF[difficulty]
     low, high = check_givens(givens)
     if count < 1:
         raise AkornError(f"the number of boards must be at least 1, got {count}")
@@ -210,7 +262,7 @@ def make(
         raise AkornError(f"the number of workers must be at least 1, got {workers}")
     boards = np.zeros((count, 2, 81), dtype=np.uint8)
     done = 0
-    for start, chunk in _chunks(seed, count, low, high, workers):
+    for start, chunk in _chunks(difficulty, seed, count, low, high, workers):
         boards[start : start + len(chunk)] = chunk
         done += len(chunk)
         if progress is not None:

@@ -46,6 +46,7 @@ class BoardView:
     puzzle: ArrayLike
     energy: float | None = None
     title: str | None = None
+    energy_name: str = "energy"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         coloured = console.color_system is not None and not console.no_color
@@ -83,7 +84,7 @@ class BoardView:
         verdict = describe(self.board, self.puzzle)
         caption = Text(no_wrap=True)
         if self.energy is not None:
-            caption.append(f"energy {self.energy:.2f}  ")
+            caption.append(f"{self.energy_name} {self.energy:.2f}  ")
         if verdict == "valid":
             caption.append("valid Sudoku", "bold green" if coloured else "")
         elif "clash" not in verdict and "given" not in verdict:
@@ -104,6 +105,7 @@ def print_board(
     energy: float | None = None,
     title: str | None = None,
     console: Console | None = None,
+    energy_name: str = "energy",
 ) -> None:
     """Print the board with its caption."""
-    (console or Console()).print(BoardView(board, puzzle, energy, title))
+    (console or Console()).print(BoardView(board, puzzle, energy, title, energy_name))

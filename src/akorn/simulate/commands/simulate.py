@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from akorn.cli.common import CommonOptions, print_json
+from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
 
@@ -30,7 +30,9 @@ class Options(CommonOptions):
     """fish (64×64 oscillators, Gaussian kernel: the energy falls), waves (a random 9×9 kernel: travelling waves)
     or classic (the scalar Kuramoto model on a network, swept over the coupling strength)."""
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="(default: PRESET.gif)")] = None
-    """The animation, .gif or .mp4; the figure gets the same name with .png. Files of these two names are replaced."""
+    """The animation, .gif or .mp4; the figure gets the same name with .png."""
+    overwrite: bool = False
+    """Replace files of these two names; without it they are left alone and nothing is simulated."""
     steps: Whole = None
     """Number of steps."""
     gamma: Number = None
@@ -82,6 +84,9 @@ def run(options: Options) -> int:
 
     out = options.out if options.out is not None else Path(f"{options.preset}.gif")
     figure = check_output(out)
+    for path in (out, figure):
+        if path.exists() and not options.overwrite:
+            raise AkornError(f"{path} is there already: --overwrite replaces it, --out chooses another name")
     try:
         with progress_bar("simulating", settings.steps) as bar:
             result = simulate(options.preset, progress=bar, **changes)
@@ -94,11 +99,12 @@ def run(options: Options) -> int:
         print_json(result.summary() | {"animation": str(out), "figure": str(figure)})
     else:
         print(result.describe())
+    say(f"wrote {out} and {figure}")
     return 0
 
 
 def _changes(options: Options) -> dict[str, Any]:
     """The options that were given, as `akorn.simulate.simulate` takes them."""
-    own = {"preset", "out", "json"}
+    own = {"preset", "out", "overwrite", "json"}
     named = {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if f.name not in own}
     return {name: value for name, value in named.items() if value is not None}

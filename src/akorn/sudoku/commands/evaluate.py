@@ -33,9 +33,11 @@ class Options(CommonOptions):
     limit: int | None = None
     """At most so many boards, evenly spread over the data."""
     steps: int | None = None
-    """Kuramoto steps T; by default as in training."""
+    """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
+    models. `akorn solve` has 64 by default, which solves more boards."""
     votes: int = 1
-    """Random starts K of each board."""
+    """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
+    solve` has 8 by default."""
     vote: Literal["sum", "last", "majority", "average", "first"] | None = None
     """Which answer counts: lowest energy summed over the steps or at the last one, most frequent digits, mean
     probabilities, or the first start's. By default sum, or average for a model without energy."""
@@ -133,7 +135,7 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     return record_evaluation(
         options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
         wall_time=found.seconds, device=device, folder=options.results,
-        extra={"by_givens": found.as_json()["by_givens"]},
+        extra={name: found.as_json()[name] for name in ("by_givens", "by_difficulty")},
     )  # fmt: skip
 
 
@@ -168,13 +170,14 @@ def _print(found: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("givens", "boards", "accuracy %"):
-        table.add_column(heading, justify="right")
-    for givens, (accuracy, boards) in found.by_givens.items():
-        table.add_row(str(givens), str(boards), f"{accuracy:.1f}")
     console = Console()
-    console.print(table)
+    for first, groups in (("givens", found.by_givens), ("difficulty", found.by_difficulty)):
+        table = Table(box=None, header_style="bold")
+        for heading in (first, "boards", "accuracy %"):
+            table.add_column(heading, justify="right")
+        for name, (accuracy, boards) in groups.items():
+            table.add_row(str(name), str(boards), f"{accuracy:.1f}")
+        console.print(table)
     votes = ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items())
     starts = "1 vote" if found.votes == 1 else f"{found.votes} votes"
     console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {starts}, {found.vote})")

@@ -17,28 +17,38 @@ from akorn.runtime.files import check_writable
 from akorn.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
-    from akorn.sudoku.board_files import BoardLine
+    from akorn.sudoku.board_reader import BoardLine
+    from akorn.sudoku.exact import Solutions
     from akorn.sudoku.solver import Answer, Solver
 
 BATCH = 1000  # boards that are read, solved and answered at a time
+ENERGY = "summed energy"  # the value that the vote used: the energies of all steps together
+NODES = 3000  # of the exact search for another solution, some 0.1 s; the hardest boards that are known take about 1,000
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Solve Sudoku puzzles. Without a puzzle, a bundled one is shown being solved."""
+    """Solve Sudoku puzzles. Without a puzzle, a bundled one is shown being solved.
+
+    The exit status is 0 if every answer is a valid Sudoku, 1 if one is not, and 2 if a board could not be read.
+    """
 
     puzzle: Annotated[
         str | None,
         tyro.conf.Positional,
         tyro.conf.arg(metavar="PUZZLE|FILE|-", help_behavior_hint="(default: a bundled puzzle)"),
     ] = None
-    """81 characters (0 or . for a blank), a file with a puzzle or `puzzle,solution` a line, or - for standard input."""
+    """A puzzle, a file of puzzles, or - for standard input. A puzzle is a line of 81 characters (0, . or _ for a
+    blank), or nine lines, with or without borders, as newspapers print it; files may also have lines of
+    `puzzle,solution` or be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     steps: int = 64
-    """Kuramoto steps T: harder boards want more."""
+    """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
+    the paper does; here more boards should be solved."""
     votes: int = 8
-    """Random starts K of each board; the answer of lowest energy wins."""
+    """Random starts K of each board; the answer of lowest energy, summed over the steps, wins. `akorn eval` has 1 by
+    default, to score the model without a vote."""
     prefer_valid: bool = False
     """Let a valid answer win over an invalid one of lower energy."""
     early_exit: float | None = None
@@ -51,7 +61,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """Answer every board; exit status 2 if one of them could not be read."""
+    """Answer every board; exit status 2 if one of them could not be read, 1 if one has no valid answer."""
     check_seed(options.seed)
     for name in ("steps", "votes"):
         if getattr(options, name) < 1:
@@ -77,30 +87,32 @@ def run(options: Options) -> int:
         tally.tell()
         if options.gif is not None and not tally.drawn:
             say(f"akorn: {options.gif} was not written: there is no board to show")
-    return 2 if tally.unreadable else 0
+    if tally.unreadable:
+        return 2
+    return 0 if tally.valid == tally.answered else 1
 
 
 def _lines(options: Options) -> Iterator[BoardLine]:
     """The boards that are meant."""
-    from akorn.sudoku.board_files import parse_line, read_boards
+    from akorn.sudoku.board_reader import read_boards, read_text
     from akorn.sudoku.examples import EXAMPLES
 
     text = options.puzzle
     if text is None:
-        yield parse_line(1, EXAMPLES["hard"])
+        yield from read_text(EXAMPLES["hard"])
     elif os.path.isdir(text):
         raise AkornError(f"{text}: is a folder, expected a puzzle or a file of puzzles")
     elif text == "-" or os.path.exists(text):  # not Path's, which fails for a board that is too long for a name
         yield from read_boards(text)
-    elif len(text) < 81 and any(letter.isalpha() or letter == "/" for letter in text):
+    elif "\n" not in text and ("/" in text or (len(text) < 81 and any(map(str.isalpha, text)))):
         raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
     else:
-        line = parse_line(1, text)
-        if line.error is not None:
+        lines = list(read_text(text))
+        if len(lines) == 1 and lines[0].error is not None:
             if options.json:
-                print_json({"puzzle": line.text, "error": line.error})
-            raise AkornError(line.error)
-        yield line
+                print_json({"puzzle": lines[0].text, "error": lines[0].error})
+            raise AkornError(lines[0].error)
+        yield from lines
 
 
 def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[BoardLine]]:
@@ -117,6 +129,7 @@ def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[Board
 def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
     """Solve the readable boards of a batch together, and answer all of them in their order."""
     from akorn.runtime.processes import is_main
+    from akorn.sudoku.exact import has_solutions
 
     puzzles = [line.puzzle for line in batch if line.puzzle is not None]
     alone = len(batch) == 1 and not tally.seen  # a batch of one at the end of many is not
@@ -136,26 +149,29 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
             tally.unreadable += 1
             if not is_main():
                 continue
-            say(f"akorn: line {line.number}: {line.error}")
+            error = f"line {line.number}: {line.error}"
+            say(f"akorn: {error}")
             if options.json:
-                print_json({"puzzle": line.text, "error": line.error})
+                print_json({"puzzle": line.text, "error": error})
             continue
         answer = next(answers)
         tally.add(line, answer)
         if not is_main():
             continue  # of several processes, which have all found the same, one speaks
+        solutions = has_solutions(line.puzzle, NODES)
         if alone and watching:
             _watch(solver, line, answer, options)
         if options.json:
-            print_json(_as_json(line, answer))
+            print_json(_as_json(line, answer, solutions))
         else:
             _show(line, answer, alone)
+        _tell(line, answer, alone, solutions, options.json)
         if options.gif is not None and not tally.drawn:
             _animate(solver, line, answer, options)
             tally.drawn = True
 
 
-def _as_json(line: BoardLine, answer: Answer) -> dict[str, Any]:
+def _as_json(line: BoardLine, answer: Answer, solutions: Solutions) -> dict[str, Any]:
     found: dict[str, Any] = {
         "puzzle": answer.puzzle,
         "solution": answer.board,
@@ -164,6 +180,8 @@ def _as_json(line: BoardLine, answer: Answer) -> dict[str, Any]:
     }
     if line.solution is not None:
         found["correct"] = _correct(line, answer)
+    if solutions in (0, "several"):
+        found["solutions"] = solutions
     if answer.conflicts:
         found["conflicts"] = [str(conflict) for conflict in answer.conflicts]
     return found
@@ -182,13 +200,21 @@ def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
 
     assert line.puzzle is not None
     title = None if alone else f"line {line.number}"
-    print_board(parse_board(answer.board, check=False), line.puzzle, answer.energy, title)
-    if not answer.valid:
+    print_board(parse_board(answer.board, check=False), line.puzzle, answer.energy, title, energy_name=ENERGY)
+
+
+def _tell(line: BoardLine, answer: Answer, alone: bool, solutions: Solutions, as_json: bool) -> None:
+    """Say on stderr what is wrong with the puzzle, and, where no JSON has told it, with the answer."""
+    where = "" if alone else f"line {line.number}: "
+    if solutions == 0:
+        say(f"akorn: {where}this board has no solution")
+    elif solutions == "several":
+        say(f"akorn: {where}this board has several solutions")
+    if not answer.valid and solutions != 0 and not as_json:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
             named.append(f"{len(answer.conflicts) - 3} more of the kind")
         hint = "try more --steps or --votes"
-        where = "" if alone else f"line {line.number}: "
         say(f"akorn: {where}no solution found; the best attempt has {'; '.join(named)}; {hint}")
 
 
@@ -204,9 +230,11 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) ->
     assert line.puzzle is not None
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
+        summed: float | None = 0.0  # ends at the value that the vote used
         for frame in solver.watch(line.puzzle, options.steps, options.seed, answer.start):
             title = f"step {frame.step} of {options.steps}"
-            live.update(BoardView(frame.digits, line.puzzle, frame.energy, title), refresh=True)
+            summed = None if frame.energy is None or summed is None else summed + frame.energy
+            live.update(BoardView(frame.digits, line.puzzle, summed, title, ENERGY), refresh=True)
             time.sleep(min(0.05, 4.0 / options.steps) if console.is_terminal else 0)
 
 
