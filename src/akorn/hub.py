@@ -25,13 +25,14 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
+from akorn.model_cards import CARD
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
-from akorn.settings import CONFIG_FILE, as_json
+from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
 
 LIBRARY = "akorn"
 VERSION = 1
-WEIGHTS, CONFIG, CARD = "model.safetensors", CONFIG_FILE, "README.md"
+WEIGHTS, CONFIG = WEIGHTS_FILE, CONFIG_FILE
 
 StoredType = Literal["float16", "bfloat16", "float32"]
 

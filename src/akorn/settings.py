@@ -12,6 +12,8 @@ Config = TypeVar("Config")
 
 CONFIG_FILE = "config.json"
 """The file in a model's folder that holds its settings."""
+WEIGHTS_FILE = "model.safetensors"
+"""The file beside it that holds the weights."""
 
 LIMIT = 2**16
 """No whole number among the settings may be larger, unless `LIMITS` says otherwise: a mistyped or forged one would keep
