@@ -28,6 +28,8 @@ WEIGHTS = Path(__file__).parent / "weights"
 """The folders of the models that ship."""
 HUB = "hf:"
 """What the name of a model of the Hugging Face hub begins with."""
+HEAD = "head."
+"""What the names of a classifier's weights behind its features begin with."""
 
 
 def list_models(*, pretrained: bool = False) -> list[str]:
@@ -36,11 +38,17 @@ def list_models(*, pretrained: bool = False) -> list[str]:
     return sorted(shipped if pretrained else shipped | set(rooms.models()))
 
 
-def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubModel:
+def create_model(
+    name: str, pretrained: bool = False, *, num_classes: int | None = None, seed: int | None = None, **overrides: Any
+) -> HubModel:
     """Build a model by its name, in eval mode with shipped weights where `pretrained`; overrides change its settings.
 
-    Overrides that change the weights' shapes cannot go together with `pretrained`.
+    num_classes: of a classifier; it gets a new head for so many, on the shipped weights where `pretrained`, even if
+    the number is that of the old one. seed: draws all that is new; None: torch's own generator does. Other overrides
+    that change the weights' shapes cannot go together with `pretrained`.
     """
+    import torch
+
     from akorn.hub import load_weights, read_config, read_folder
 
     name = name.replace("_", "-")
@@ -59,11 +67,29 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
     if foreign:
         options = ", ".join(key for key in settings if key != "architecture")
         raise AkornError(f"model {name!r} has no setting {foreign[0]!r}; its settings are: {options}")
-    model = rooms.build(room, {**settings, **overrides})
+    if seed is not None and not 0 <= seed < 2**63:
+        raise AkornError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+    if num_classes is not None:
+        overrides |= _classes(name, settings, num_classes)
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        model = rooms.build(room, {**settings, **overrides})
     if pretrained:
-        load_weights(model, read_folder(folder).weights, folder)
+        weights = read_folder(folder).weights
+        if num_classes is not None:  # the new head stays
+            now = model.state_dict()
+            weights = {key: now[key] if key.startswith(HEAD) else value for key, value in weights.items()}
+        load_weights(model, weights, folder)
         model.eval()
     return model
+
+
+def _classes(name: str, settings: dict[str, Any], count: int) -> dict[str, Any]:
+    """The settings of a head for so many classes; AkornError where the model has none."""
+    if "classes" not in settings:
+        raise AkornError(f"num_classes is for the CIFAR-10 classifiers (cifar10-…): {name!r} has no classes")
+    return {"head": "classes", "classes": count}
 
 
 def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:

@@ -41,7 +41,7 @@ class AkornNet(CifarNet):
         """Whether the oscillators start at random, and no seed was fixed."""
         return isinstance(self.start, akn.RandomStart) and self.fixed_start is None
 
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → C of the last block, [B, C, H/4, W/4]."""
         c = self.stem(pixels)  # [B, C, H, W]
         if self.start is None:  # one stream: the picture is the state
