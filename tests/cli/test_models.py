@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -49,6 +50,18 @@ def test_every_shipped_model_has_size_scores_and_a_command(akorn_here: Akorn) ->
         "pretrained": False, "task": "sudoku", "megabytes": None, "about": told["sudoku-itrsa"]["about"],
         "measured": "", "scores": {}, "command": "akorn train sudoku_itrsa",
     }  # fmt: skip
+
+
+def test_tables_are_named_as_a_reader_of_the_paper_sees_them(akorn_here: Akorn) -> None:
+    """By number, not by a label of its source."""
+    recipes = json.loads(akorn_here("recipes", "--json").stdout)
+    for told in (*recipes.values(), akorn_here("models", "--all").stdout):
+        assert not re.search(r"(Tab|Fig)[a-z]*\.? ?`", told)
+    assert recipes["sudoku_akorn"] == "AKOrN with attention (Table 19)."
+    assert recipes["cifar10_resnet18_noise02"].endswith("(Table 8).")
+    package = Path(models.__file__).parent
+    labelled = [path for path in package.rglob("*.py") if re.search(r"\b(Tab|Fig)\. `", path.read_text("utf-8"))]
+    assert labelled == []
 
 
 def test_listing_needs_no_torch() -> None:

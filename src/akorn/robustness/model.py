@@ -104,7 +104,7 @@ class OneStream(nn.Module):
 
 
 class StackedLayers(nn.Module):
-    """Kuramoto layers alone, without C, and one readout behind the last (Fig. `cifar10_ro_results`)."""
+    """Kuramoto layers alone, without C, and one readout behind the last (Figure 17)."""
 
     def __init__(
         self, layers: Sequence[akn.KuramotoLayer], transitions: Sequence[nn.Module], readout: nn.Module
