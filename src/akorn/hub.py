@@ -25,13 +25,14 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from akorn.errors import AkornError
+from akorn.model_cards import CARD
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
-from akorn.settings import CONFIG_FILE, as_json
+from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
 
 LIBRARY = "akorn"
 VERSION = 1
-WEIGHTS, CONFIG, CARD = "model.safetensors", CONFIG_FILE, "README.md"
+WEIGHTS, CONFIG = WEIGHTS_FILE, CONFIG_FILE
 
 StoredType = Literal["float16", "bfloat16", "float32"]
 
@@ -96,7 +97,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | Path, *, device: torch.device | str = "cpu", **hub: Any
     ) -> Self:
-        """Load a model by the name of shipped weights, from a folder, or from a repository `user/name` of the hub.
+        """Load a model by the name of shipped weights, from a folder, or from the hub, as `hf:user/name`.
 
         hub: `revision`, `token`, `cache_dir`, `force_download`, `local_files_only` for the last of these.
         """
@@ -159,6 +160,9 @@ def read_folder(folder: Path) -> Folder:
         weights = parse_safetensors(content)
     except (SafetensorError, ValueError) as error:
         raise AkornError(f"{file}: damaged, not readable as safetensors ({error})") from error
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not bool(tensor.float().isfinite().all()):
+            raise AkornError(f"{file}: tensor {name!r} has values that are not finite (NaN or infinite)")
     return Folder(config.task, config.settings, weights)
 
 
@@ -168,18 +172,24 @@ def download(repo: str, **options: Any) -> Path:
         return Path(snapshot_download(repo, allow_patterns=[WEIGHTS, CONFIG, CARD], **options))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise AkornError(f"{repo}: no such folder, and the hub gave no model of that name ({reason})") from error
+        raise AkornError(f"hf:{repo}: the hub gave no model of that name ({reason})") from error
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str | Path) -> None:
     """Put stored weights into a model, in the model's own precision; names and shapes must be the model's."""
+    check_shapes(model, weights, where)
+    now = model.state_dict()
+    model.load_state_dict({name: tensor.to(now[name].dtype) for name, tensor in weights.items()})
+
+
+def check_shapes(model: nn.Module, weights: dict[str, Tensor], where: str | Path) -> None:
+    """AkornError unless stored weights have a model's names and shapes; the model may be on the meta device."""
     now = model.state_dict()
     for name in {**now, **weights}:
         stored = list(weights[name].shape) if name in weights else "absent"
         expected = list(now[name].shape) if name in now else "absent"
         if stored != expected:
             raise AkornError(f"{where}: tensor {name!r} is {stored} in the file and {expected} in the model")
-    model.load_state_dict({name: tensor.to(now[name].dtype) for name, tensor in weights.items()})
 
 
 def default_card(model: HubModel) -> str:

@@ -1,17 +1,22 @@
 """Models by name: name → config → model → weights. Torch-free to import, so that listing is quick.
 
-A name is that of shipped weights, a folder, a recipe, or a repository `user/name` of the Hugging Face hub. `akorn.hub`
-reads and writes the folders, and `akorn.rooms` finds the class for a folder's settings.
+A name is that of shipped weights, a folder, a recipe, or `hf:user/name`, a repository of the Hugging Face hub. Nothing
+else is ever looked for on the network: a mistyped folder must not load a stranger's model. `akorn.hub` reads and writes
+the folders, and `akorn.rooms` finds the class for a folder's settings.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akorn import rooms
 from akorn.errors import AkornError
 from akorn.ledger import read_training
+from akorn.near_folders import near_folders
 from akorn.registry import suggest, unknown
 from akorn.runtime.json_files import read_object
 from akorn.settings import CONFIG_FILE
@@ -21,6 +26,10 @@ if TYPE_CHECKING:
 
 WEIGHTS = Path(__file__).parent / "weights"
 """The folders of the models that ship."""
+HUB = "hf:"
+"""What the name of a model of the Hugging Face hub begins with."""
+HEAD = "head."
+"""What the names of a classifier's weights behind its features begin with."""
 
 
 def list_models(*, pretrained: bool = False) -> list[str]:
@@ -29,11 +38,17 @@ def list_models(*, pretrained: bool = False) -> list[str]:
     return sorted(shipped if pretrained else shipped | set(rooms.models()))
 
 
-def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubModel:
+def create_model(
+    name: str, pretrained: bool = False, *, num_classes: int | None = None, seed: int | None = None, **overrides: Any
+) -> HubModel:
     """Build a model by its name, in eval mode with shipped weights where `pretrained`; overrides change its settings.
 
-    Overrides that change the weights' shapes cannot go together with `pretrained`.
+    num_classes: of a classifier; it gets a new head for so many, on the shipped weights where `pretrained`, even if
+    the number is that of the old one. seed: draws all that is new; None: torch's own generator does. Other overrides
+    that change the weights' shapes cannot go together with `pretrained`.
     """
+    import torch
+
     from akorn.hub import load_weights, read_config, read_folder
 
     name = name.replace("_", "-")
@@ -52,25 +67,51 @@ def create_model(name: str, pretrained: bool = False, **overrides: Any) -> HubMo
     if foreign:
         options = ", ".join(key for key in settings if key != "architecture")
         raise AkornError(f"model {name!r} has no setting {foreign[0]!r}; its settings are: {options}")
-    model = rooms.build(room, {**settings, **overrides})
+    if seed is not None and not 0 <= seed < 2**63:
+        raise AkornError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+    if num_classes is not None:
+        overrides |= _classes(name, settings, num_classes)
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        model = rooms.build(room, {**settings, **overrides})
     if pretrained:
-        load_weights(model, read_folder(folder).weights, folder)
+        weights = read_folder(folder).weights
+        if num_classes is not None:  # the new head stays
+            now = model.state_dict()
+            weights = {key: now[key] if key.startswith(HEAD) else value for key, value in weights.items()}
+        load_weights(model, weights, folder)
         model.eval()
     return model
 
 
+def _classes(name: str, settings: dict[str, Any], count: int) -> dict[str, Any]:
+    """The settings of a head for so many classes; AkornError where the model has none."""
+    if "classes" not in settings:
+        raise AkornError(f"num_classes is for the CIFAR-10 classifiers (cifar10-…): {name!r} has no classes")
+    return {"head": "classes", "classes": count}
+
+
 def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
-    """A model with its weights, in eval mode: shipped (by name), from a folder, or from the hub (`user/name`)."""
-    from akorn.hub import load_weights, read_folder
+    """A model with its weights, in eval mode: shipped (by name), from a folder, or from the hub (`hf:user/name`).
+
+    hub: `revision`, `token`, `cache_dir`, `force_download`, `local_files_only` for the last of these.
+    """
+    import torch
+
+    from akorn.hub import check_shapes, load_weights, read_folder
 
     folder = _find(name_or_folder, hub)
     stored = read_folder(folder)
     if stored.task not in rooms.ROOMS:
         raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
     try:
-        model = rooms.build(stored.task, stored.settings)
+        with torch.device("meta"):  # shapes alone: what config.json says is not built unless the weights are that large
+            outline = rooms.build(stored.task, stored.settings)
     except AkornError as error:
         raise AkornError(f"{folder / CONFIG_FILE}: {error}") from error
+    check_shapes(outline, stored.weights, folder)
+    model = rooms.build(stored.task, stored.settings)
     load_weights(model, stored.weights, folder)
     return model.eval()
 
@@ -78,10 +119,12 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
 def room_of_model(name_or_folder: str | Path) -> str | None:
     """Where a model is at home, by its folder's config, how its name begins, or its name; None where none tells."""
     name = str(name_or_folder).replace("_", "-")
+    if _repository(name_or_folder) is not None:
+        name_or_folder = _find(name_or_folder, {})
     for folder in (Path(name_or_folder), WEIGHTS / name):
         try:
             task = read_object(folder / CONFIG_FILE).get("task")
-        except AkornError:
+        except (AkornError, ValueError):  # the latter for a zero byte
             continue
         if task in rooms.ROOMS:
             return str(task)
@@ -90,14 +133,12 @@ def room_of_model(name_or_folder: str | Path) -> str | None:
 
 
 def check_there(name_or_folder: str | Path) -> None:
-    """AkornError where there is no model; one that only the hub may have passes."""
-    folder = _here(name_or_folder)
-    if folder.is_dir():
-        from akorn.hub import read_folder
+    """AkornError where there is no model; one of the hub passes unasked."""
+    if _repository(name_or_folder) is not None:
+        return
+    from akorn.hub import read_folder
 
-        read_folder(folder)
-    else:
-        _check_hub_name(name_or_folder)
+    read_folder(_find(name_or_folder, {}))
 
 
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
@@ -120,32 +161,55 @@ def _here(name_or_folder: str | Path) -> Path:
     A folder without a model, such as one of data, does not hide the shipped weights of its name.
     """
     folder, name = Path(name_or_folder), str(name_or_folder).replace("_", "-")
-    own = (folder / CONFIG_FILE).exists() or name not in list_models(pretrained=True)
+    own = os.path.exists(folder / CONFIG_FILE) or name not in list_models(pretrained=True)
     return folder if own else WEIGHTS / name
 
 
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
-    """The folder that is meant: an existing one, shipped weights, or one fetched from the hub."""
+    """The folder that is meant: an existing one, shipped weights, or, where the name says so, one from the hub."""
+    repository = _repository(name_or_folder)
+    if repository is None:
+        folder = _here(name_or_folder)
+        if not os.path.isdir(folder):  # unlike Path's, it takes names that are too long or hold a zero byte
+            raise AkornError(_not_here(name_or_folder))
+        if not (folder / CONFIG_FILE).exists() and (folder / "model" / CONFIG_FILE).exists():
+            raise AkornError(f"{folder} holds no model; did you mean {folder / 'model'}?")
+        return folder
     from akorn.hub import download
 
-    folder = _here(name_or_folder)
-    if folder.is_dir():
-        return folder
-    if not hub:
-        _check_hub_name(name_or_folder)
-    return download(str(name_or_folder), **hub)
+    if repository not in _ASKED:
+        _ASKED.add(repository)
+        print(f"akorn: asking the Hugging Face hub for {repository}", file=sys.stderr)
+    return download(repository, **hub)
 
 
-def _check_hub_name(name_or_folder: str | Path) -> None:
-    """AkornError unless what is no folder here, and does not ship, may be a model of the hub."""
+_ASKED: set[str] = set()
+"""Repositories of which a line has told that the hub is asked for them."""
+
+
+def _repository(name_or_folder: str | Path) -> str | None:
+    """`user/name` of `hf:user/name`; None for what is not meant to be on the hub."""
     text = str(name_or_folder)
-    if not isinstance(name_or_folder, Path) and text.count("/") == 1 and not text.startswith((".", "/", "~")):
-        return
+    if not text.startswith(HUB):
+        return None
+    repository = text.removeprefix(HUB)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", repository, re.ASCII) is None:
+        raise AkornError(f"{text!r} names no model of the Hugging Face hub, expected hf:user/name")
+    return repository
+
+
+def _not_here(name_or_folder: str | Path) -> str:
+    """One line for what is no folder here and does not ship: what may have been meant."""
+    text = str(name_or_folder)
     name, shipped = text.replace("_", "-"), list_models(pretrained=True)
     if name in rooms.models():
         recipe = rooms.models()[name][1]
-        raise AkornError(
+        return (
             f"{text}: its weights do not ship (those of {', '.join(shipped) or 'none'} do); train it by"
             f" `akorn train {recipe}`, and name the model's folder, runs/{recipe}-seed0/model"
         )
-    raise AkornError(f"{text}: neither a model's folder nor the name of shipped weights: {suggest(name, shipped)}")
+    near = near_folders(Path(text))
+    hint = f"did you mean {' or '.join(near)}?" if near else suggest(name, shipped)
+    if re.fullmatch(r"\w[\w.-]*/[\w.-]+", text) and not near:
+        hint += f"; a model of the Hugging Face hub is named hf:{text}"
+    return f"{text}: neither a model's folder nor the name of shipped weights: {hint}"

@@ -3,7 +3,8 @@
     akorn/ROOM/config.py     `ARCHITECTURES`: the models' settings, and `check(config)`
     akorn/ROOM/recipes.py    `RECIPES`: functions that return a recipe
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
-    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own
+    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own, and
+                             perhaps `USE`: the command that uses one of its models
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 

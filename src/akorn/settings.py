@@ -12,6 +12,14 @@ Config = TypeVar("Config")
 
 CONFIG_FILE = "config.json"
 """The file in a model's folder that holds its settings."""
+WEIGHTS_FILE = "model.safetensors"
+"""The file beside it that holds the weights."""
+
+LIMIT = 2**16
+"""No whole number among the settings may be larger, unless `LIMITS` says otherwise: a mistyped or forged one would keep
+a machine busy for ever, or take all its memory."""
+LIMITS = {"blocks": 1024, "steps": 100_000, "kernel": 255, "kernels": 255, "image_size": 4096, "size": 1024}
+_LENGTH = 1024  # of settings that are a list, one number for each block
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -63,6 +71,19 @@ def check_fields(config: Any) -> None:
             fine, expected = _positive(value), "a number above 0"
         if not fine:
             raise AkornError(f"{field.name} is {value!r}, expected {expected}")
+        _check_limit(field.name, value)
+
+
+def _check_limit(name: str, value: object) -> None:
+    """Refuse whole numbers that are too large to build anything of."""
+    limit = LIMITS.get(name, LIMIT)
+    each = value if isinstance(value, tuple) else (value,)
+    if len(each) > _LENGTH:
+        raise AkornError(f"{name} has {len(each)} numbers, expected at most {_LENGTH}")
+    if too_large := [one for one in each if isinstance(one, int) and one > limit]:
+        digits = str(too_large[0])
+        said = digits if len(digits) <= 20 else f"a number of {len(digits)} digits"
+        raise AkornError(f"{name} is {said}, expected at most {limit}")
 
 
 def _positive(value: object) -> bool:

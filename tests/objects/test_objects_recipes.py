@@ -28,7 +28,7 @@ def test_every_recipe_is_whole(name: str) -> None:
     assert name.startswith(recipe.data.name)
 
 
-# Tab. `synth_settings`, `clevrtex_settings`, `real_settings`: patch, patches a side, channels, T, epochs, rate, batch.
+# Tables 9, 10 and 11: patch, patches a side, channels, T, epochs, rate, batch.
 PAPER = {
     "tetrominoes_akorn": (4, 8, 128, 8, 50, 1e-3, 256),
     "dsprites_akorn": (4, 16, 128, 8, 50, 1e-3, 256),

@@ -50,7 +50,7 @@ def test_masks_of_every_format(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert {path.name for path in Path("out").iterdir()} == {
         f"{name}{end}" for name in ("good", "grey") for end in ("-mask.png", "-mask.npz", "-overlay.png", ".gif")
     }
-    for name, size in (("good", (16, 16)), ("grey", (30, 20))):
+    for name, size, shown in (("good", (16, 16), (256, 256)), ("grey", (30, 20), (270, 180))):
         labels = np.load(f"out/{name}-mask.npz")["labels"]
         with Image.open(f"out/{name}-mask.png") as mask:
             assert (mask.mode, mask.size) == ("P", size)
@@ -58,7 +58,7 @@ def test_masks_of_every_format(here: Path, capsys: pytest.CaptureFixture[str]) -
         assert labels.min() == 0
         assert labels.max() == 2
         with Image.open(f"out/{name}-overlay.png") as image:
-            assert (image.mode, image.size) == ("RGB", size)
+            assert (image.mode, image.size) == ("RGB", shown)
     with Image.open("out/good.gif") as film:
         assert film.n_frames == 2 * (2 + 1)  # two blocks, each at its start and after each step
     assert lines[0]["pixels"] == np.bincount(np.load("out/good-mask.npz")["labels"].ravel()).tolist()
@@ -73,8 +73,9 @@ def test_the_same_seed_gives_the_same_mask(here: Path) -> None:
 def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("sub").mkdir()
     Path("sub/good.png").write_bytes(Path("good.png").read_bytes())
+    Path("empty").mkdir()
     Path("cut.png").write_bytes(Path("good.png").read_bytes()[:60])
-    words = ["good.png", "text.png", "absent.png", "sub/good.png", "cut.png", "sub", "--clusters", 2, "--out", "out"]
+    words = ["good.png", "text.png", "absent.png", "sub/good.png", "cut.png", "empty", "--clusters", 2, "--out", "out"]
     assert run(*words) == 2
     told = capsys.readouterr()
     assert told.out.startswith("good.png: 2 clusters → ")
@@ -82,7 +83,7 @@ def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixtu
     assert len(lines) == 5
     assert all(line.startswith("akorn: ") for line in lines)
     for part in ("text.png: not a picture", "absent.png: there is no such file", "sub/good.png: its files would",
-                 "cut.png: cannot be read", "sub: is a folder"):  # fmt: skip
+                 "cut.png: cannot be read", "empty: is a folder"):  # fmt: skip
         assert part in told.err
     assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from robustness_toy import TINY, Templates, template_pictures
 
 from akorn.cli import parse
 from akorn.errors import AkornError
-from akorn.robustness.classifier import Classifier, read_picture
+from akorn.robustness.classifier import Classifier, Picture, Prediction, doubts, read_picture
 from akorn.robustness.commands import classify
 from akorn.robustness.commands import evaluate as eval_robustness
 from akorn.robustness.config import CLASSES, ResNetConfig, ViTConfig
@@ -133,6 +134,41 @@ def test_classify(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     for wrong, part in ((classify.Options(), "needs a picture"), (classify.Options(images=("x",), top=0), "--top")):
         with pytest.raises(AkornError, match=part):
             classify.run(wrong)
+
+
+def test_classify_says_what_the_model_knows(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    small, large = picture(tmp_path / "in" / "a.png"), picture(tmp_path / "in" / "b.png", (400, 300))
+    (tmp_path / "in" / "notes.txt").write_text("not looked at")
+    asked = classify.Options(images=(str(tmp_path / "in"),), model=str(model_folder), device="cpu")
+    assert classify.run(asked) == 0
+    out, err = capsys.readouterr()
+    assert [line.split(": ")[0] for line in out.splitlines()] == [str(small), str(large)]
+    first = err.splitlines()[0]
+    assert all(name in first for name in CLASSES)
+    assert "32 × 32 photographs, and nothing else" in first
+    assert f"{large}: 400 × 300 pixels, and the model knows 32 × 32 photographs" in err
+    assert classify.run(replace(asked, json=True)) == 0
+    out, err = capsys.readouterr()
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert err == ""
+    assert "confidence means little" in answers[1]["warnings"][0]
+    assert answers[0]["confidence"] < 0.5  # the model is untrained
+    assert "no class has a chance of 50 % or more" in answers[0]["warnings"][0]
+    (tmp_path / "empty").mkdir()
+    assert classify.run(replace(asked, images=(str(tmp_path / "empty"),))) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_sure_answer_to_a_small_picture_is_not_doubted() -> None:
+    sure = Prediction("cat", 0.9, (("cat", 0.9),), 4, 0.0)
+    seen = Picture(torch.zeros(3, 32, 32, dtype=torch.uint8), ())
+    assert doubts(seen, sure) == []
+    assert doubts(replace(seen, size=(127, 400)), sure) == []
+    assert len(doubts(replace(seen, size=(128, 400)), sure)) == 1
+    assert len(doubts(seen, replace(sure, confidence=0.49))) == 1
 
 
 def test_words_of_the_commands() -> None:

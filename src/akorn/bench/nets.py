@@ -1,7 +1,7 @@
 """Whole networks at the sizes that are compared with the published implementation, by name.
 
 `sudoku` and `vote` are the Sudoku model; the others are untrained stacks of layers from `akorn.nn`, with the losses
-of their tasks: `shapes` (Tab. `synth_settings`), `clevrtex` (Tab. `clevrtex_settings`) and `cifar`.
+of their tasks: `shapes` (Table 9), `clevrtex` (Table 10) and `cifar`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ COMMANDS = {
     "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
     "eval": ("akorn.cli.eval", "score a model"),
     "recipes": ("akorn.cli.recipes", "list what can be trained"),
-    "models": ("akorn.cli.models", "list what can be loaded or built by name"),
+    "models": ("akorn.cli.models", "list the models that ship, and what can be built by name"),
     "data": ("akorn.cli.data", "make data sets that need no download"),
     "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
 }

@@ -1,26 +1,109 @@
-"""`akorn models`: what can be loaded or built by name."""
+"""`akorn models`: the models that ship, by task, each with its size, scores and command; and what can be built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from akorn import models, rooms
 from akorn.cli.common import CommonOptions, print_json
-from akorn.models import WEIGHTS, list_models
+from akorn.model_cards import CARD, Card, read_card
+from akorn.settings import WEIGHTS_FILE
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """List the models: those whose weights ship, and those that can be built and trained."""
+    """List the models that ship, by task: size, scores in percent, and the command to use each."""
+
+    all: bool = False
+    """Also list the models without weights, which can be built by name and trained."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model as the list shows it."""
+
+    name: str
+    task: str
+    pretrained: bool
+    megabytes: float | None
+    """Size of the weights that ship."""
+    card: Card
+    command: str
+    """How to use a model that ships, or to train one that does not."""
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "pretrained": self.pretrained,
+            "task": self.task,
+            "megabytes": self.megabytes,
+            "about": self.card.about,
+            "measured": self.card.measured,
+            "scores": self.card.scores,
+            "command": self.command,
+        }
+
+
+def entries() -> list[Entry]:
+    """Every model that can be loaded or built, those that ship first, by task and name."""
+    shipped, found = models.list_models(pretrained=True), []
+    for name in models.list_models():
+        task = models.room_of_model(models.WEIGHTS / name if name in shipped else name) or ""
+        found.append(_shipped(name, task) if name in shipped else _trained(name, task))
+    return sorted(found, key=lambda entry: (not entry.pretrained, _place(entry.task), entry.name))
+
+
+def _place(task: str) -> int:
+    return rooms.ROOMS.index(task) if task in rooms.ROOMS else len(rooms.ROOMS)
+
+
+def _shipped(name: str, task: str) -> Entry:
+    folder = models.WEIGHTS / name
+    weights = folder / WEIGHTS_FILE
+    size = round(weights.stat().st_size / 1e6, 1) if weights.is_file() else None
+    use = getattr(rooms.part(task, "commands"), "USE", "akorn eval {model}") if task else ""
+    return Entry(name, task, True, size, read_card(folder / CARD), use.format(model=name))
+
+
+def _trained(name: str, task: str) -> Entry:
+    _, recipe = rooms.models()[name]
+    told = (rooms.recipes()[recipe].__doc__ or "").strip().splitlines()
+    return Entry(name, task, False, None, Card(told[0] if told else ""), f"akorn train {recipe}")
 
 
 def run(options: Options) -> int:
-    """Print one line per model."""
-    shipped = list_models(pretrained=True)
+    """Print the models."""
+    found = entries()
     if options.json:
-        print_json({name: {"pretrained": name in shipped} for name in list_models()})
+        print_json({entry.name: entry.as_json() for entry in sorted(found, key=lambda entry: entry.name)})
         return 0
-    width = max(map(len, list_models()))
-    for name in list_models():
-        size = (WEIGHTS / name / "model.safetensors").stat().st_size / 1e6 if name in shipped else 0
-        print(f"{name:<{width}}  {f'weights ship ({size:.1f} MB)' if name in shipped else 'untrained'}")
+    shipped = [entry for entry in found if entry.pretrained]
+    others = [entry for entry in found if not entry.pretrained]
+    print("Models whose weights ship (scores in percent, from their cards):")
+    for task in dict.fromkeys(entry.task for entry in shipped):
+        print(f"\n{task}")
+        for entry in shipped:
+            if entry.task == task:
+                _show(entry)
+    if options.all:
+        print("\nModels without weights, to be built by name (akorn.create_model) and trained:")
+        width = max(len(entry.name) for entry in others)
+        for task in dict.fromkeys(entry.task for entry in others):
+            print(f"\n{task}")
+            for entry in others:
+                if entry.task == task:
+                    print(f"  {entry.name:<{width}}  {entry.card.about}")
+        print("\nakorn train RECIPE trains one; its recipe has its name with _ for - (akorn recipes).")
+    elif others:
+        print(f"\n{len(others)} more can be built by name and trained: akorn models --all")
     return 0
+
+
+def _show(entry: Entry) -> None:
+    size = "" if entry.megabytes is None else f"{entry.megabytes:.1f} MB"
+    facts = ", ".join(part for part in (size, entry.card.about) if part)
+    print(f"  {entry.name}  ({facts})" if facts else f"  {entry.name}")
+    if str(entry.card):
+        print(f"      {entry.card}")
+    print(f"      {entry.command}")

@@ -80,7 +80,7 @@ class Readout(nn.Module):
 
 
 class LinearReadout(Readout):
-    """C = g(z), without the norm: the paper's ablation of m (Fig. `cifar10_ro_results`). Every z_k is one number."""
+    """C = g(z), without the norm: the paper's ablation of m (Figure 17). Every z_k is one number."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class Kuramoto(UpdateRule):
 
 
 class WithoutProjection(UpdateRule):
-    """x′ = Π[x + γ (Ωx + Jx + c)]: the paper's ablation of Proj (Tab. `ablation_proj`)."""
+    """x′ = Π[x + γ (Ωx + Jx + c)]: the paper's ablation of Proj (Table 5)."""
 
     on_sphere = True
 
@@ -50,7 +50,7 @@ class WithoutProjection(UpdateRule):
 
 
 class Residual(UpdateRule):
-    """x′ = x + γ (Ωx + Jx + c): the conventional residual update, without Proj and Π (Tab. `kvsl`)."""
+    """x′ = x + γ (Ωx + Jx + c): the conventional residual update, without Proj and Π (Table 6)."""
 
     def start(self, x: Tensor, dim: int) -> Tensor:
         """The state as it is: this rule knows no sphere."""

@@ -26,6 +26,7 @@ _FIRST = (
     (232, 121, 178), (149, 204, 64), (130, 90, 60), (90, 110, 200), (200, 180, 150),
 )  # fmt: skip
 _INK = (28, 35, 48)
+_SHOWN = 256  # the least length of an overlay's longer side, in pixels
 _PANEL = 128  # the least side of a panel on a page, in pixels
 
 
@@ -33,7 +34,7 @@ _PANEL = 128  # the least side of a panel on a page, in pixels
 def palette(count: int) -> Pixels:
     """[count, 3]: a dark grey for label 0, then colours that are easily told apart.
 
-    Label 0 is a true mask's background, and the cluster of a picture's first corner, which mostly is background too.
+    Label 0 is the background: of a true mask, and of what `background_first` has numbered.
     """
     colours = [_GROUND, *_FIRST]
     while len(colours) < count:  # golden-angle hues never repeat
@@ -78,13 +79,38 @@ def like_truth(predicted: ArrayLike, truth: ArrayLike) -> Labels:
 
 def overlay(image: ArrayLike, labels: ArrayLike, opacity: float = 0.5) -> Pixels:
     """The picture [C, H, W] in bytes under the colours of its clusters, whose borders are drawn in white."""
-    array = np.asarray(labels)
-    mixed = (1 - opacity) * as_rgb(image) + opacity * colour_labels(array)
+    array, picture, colours = np.asarray(labels), as_rgb(image), colour_labels(labels)
+    mixed = np.empty_like(picture)
+    for rows in (slice(top, top + 256) for top in range(0, len(array), 256)):  # floats of a few rows, to save memory
+        mixed[rows] = ((1 - opacity) * picture[rows] + opacity * colours[rows]).round()
     border = np.zeros(array.shape, bool)
     border[1:] |= array[1:] != array[:-1]
     border[:, 1:] |= array[:, 1:] != array[:, :-1]
     mixed[border] = 255
-    return mixed.round().astype(np.uint8)
+    return mixed
+
+
+def background_first(labels: ArrayLike) -> Labels:
+    """The clusters of a picture [H, W] with the background as 0, the others in their order from 1.
+
+    The background is the largest of the clusters that touch the border; of two as large, the lower number. It thus
+    has the same colour in every picture, which nothing in an unlabelled picture can promise of the objects.
+    """
+    array = np.asarray(labels)
+    if not array.size:
+        return array
+    sizes = np.bincount(array.ravel())
+    border = np.unique(np.concatenate((array[0], array[-1], array[:, 0], array[:, -1])))
+    background = int(border[sizes[border].argmax()])
+    numbers = np.arange(len(sizes))
+    return np.where(numbers == background, 0, numbers + (numbers < background))[array]
+
+
+def shown_overlay(image: ArrayLike, labels: ArrayLike) -> Pixels:
+    """`overlay`, a small picture enlarged by a whole number (nearest neighbour) so that people see it."""
+    times = max(1, -(-_SHOWN // max(np.asarray(labels).shape)))
+    large, wide = (np.asarray(array).repeat(times, -1).repeat(times, -2) for array in (image, labels))
+    return overlay(large, wide)
 
 
 def as_rgb(image: ArrayLike) -> Pixels:

@@ -21,6 +21,9 @@ Rule = Literal["kuramoto", "without-projection", "residual"]
 
 ARCHITECTURES = Architectures()
 
+_GRID = 512
+"""Patches along a picture's side, at most: a model keeps positions for each of them."""
+
 
 @dataclass(frozen=True)
 class _Pictures:
@@ -184,6 +187,10 @@ def check(config: ModelConfig) -> None:
         raise AkornError(f"image_channels is {config.image_channels}, expected 1 (grey) or 3 (colours)")
     if config.image_size % config.patch:
         raise AkornError(f"pictures of {config.image_size} pixels cannot be cut into patches of {config.patch}")
+    if (side := config.image_size // config.patch) > _GRID:
+        raise AkornError(
+            f"pictures have {side} × {side} patches (image_size, patch), expected at most {_GRID} × {_GRID}"
+        )
     if isinstance(config, AkornConvConfig | ItrConvConfig):
         if config.kernel % 2 == 0:
             raise AkornError(f"kernel is {config.kernel}, expected an odd size")

@@ -13,6 +13,7 @@ timm is an extra: pip install 'akorn[timm]'.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -111,6 +112,8 @@ class FrozenFeatures(nn.Module):
         fetch = weights is None if pretrained is None else pretrained
         if fetch and name == "mocov3":  # timm's own weights for this architecture are others
             raise AkornError("mocov3: timm has no weights of it, give the published file (weights, or --weights FILE)")
+        if fetch:
+            print(f"akorn: timm fetches its weights of {name}, where they are not in its cache", file=sys.stderr)
         try:
             net = _create(timm.create_model, NAMES.get(name, name), pretrained=fetch, num_classes=0)
         except (RuntimeError, TypeError, OSError, ValueError) as error:  # no such name, no such weights, no network

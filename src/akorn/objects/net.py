@@ -54,8 +54,11 @@ class ObjectsNet(HubModel):
 
     def forward(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The embedding that SimCLR trains, [B, C], float32: an MLP of the features' maximum over all patches."""
-        pooled = self.features(images, steps, generator).amax((2, 3))
-        return self.head(pooled).float()
+        return self.head(self.embed(images, steps, generator)).float()
+
+    def embed(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """[B, C]: what the head gets, the maximum of `features` over all patches."""
+        return self.features(images, steps, generator).amax((2, 3))
 
     def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """[B, image channels, H, W] → features [B, C, H/patch, W/patch], float32, after `steps` steps per block.

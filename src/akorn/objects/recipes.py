@@ -1,6 +1,6 @@
 """Recipes for object discovery: one function for each row of the paper's tables. Torch-free to import.
 
-Settings are those of Tab. `synth_settings`, `clevrtex_settings` and `real_settings`; what these leave open (optimiser,
+Settings are those of Tables 9, 10 and 11; what these leave open (optimiser,
 averages, views, where C is normalised) is published elsewhere, and what is our own choice says so.
 """
 
@@ -49,19 +49,19 @@ def _train(
 
 
 def _tetrominoes(model: ModelConfig) -> ObjectsRecipe:
-    """Tab. `synth_settings`: 32 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
+    """Table 9: 32 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
     model = replace(model, image_size=32, patch=4, channels=128)
     return ObjectsRecipe(model=model, train=_train(50), data=DataConfig("tetrominoes"))
 
 
 def _dsprites(model: ModelConfig) -> ObjectsRecipe:
-    """Tab. `synth_settings`: 64 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
+    """Table 9: 64 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
     model = replace(model, image_size=64, patch=4, channels=128)
     return ObjectsRecipe(model=model, train=_train(50), data=DataConfig("dsprites"))
 
 
 def _clevr(model: ModelConfig) -> ObjectsRecipe:
-    """Tab. `synth_settings`: 128 pixels in patches of 8, 256 channels, T = 8, 300 epochs."""
+    """Table 9: 128 pixels in patches of 8, 256 channels, T = 8, 300 epochs."""
     model = replace(model, image_size=128, patch=8, channels=256)
     return ObjectsRecipe(model=model, train=_train(300), data=DataConfig("clevr"))
 
@@ -69,240 +69,240 @@ def _clevr(model: ModelConfig) -> ObjectsRecipe:
 def _shapes(
     model: AkornConfig | AkornConvConfig | ItrSAConfig | ItrConvConfig, weights: Weights = "average"
 ) -> ObjectsRecipe:
-    """Tab. `synth_settings`: 40 grey pixels in patches of 2, 256 channels, T = 4, 100 epochs."""
+    """Table 9: 40 grey pixels in patches of 2, 256 channels, T = 4, 100 epochs."""
     model = replace(model, image_size=40, image_channels=1, patch=2, channels=256, steps=4)
     return ObjectsRecipe(model=model, train=_train(100, weights=weights), data=DataConfig("shapes"))
 
 
 def _clevrtex(model: ModelConfig, epochs: int = 500) -> ObjectsRecipe:
-    """Tab. `clevrtex_settings`: 128 pixels in patches of 8, T = 8, 500 epochs, a rate of 5e-4."""
+    """Table 10: 128 pixels in patches of 8, T = 8, 500 epochs, a rate of 5e-4."""
     model = replace(model, image_size=128, patch=8)
     return ObjectsRecipe(model=model, train=_train(epochs, 5e-4), data=DataConfig("clevrtex"))
 
 
-# Tetrominoes (Tab. `synth`); kernels 5, 7 and 9 on Tetrominoes, dSprites and CLEVR are the paper's.
+# Tetrominoes (Table 14); kernels 5, 7 and 9 on Tetrominoes, dSprites and CLEVR are the paper's.
 @RECIPES.add(weights="tetrominoes")
 def tetrominoes_akorn() -> ObjectsRecipe:
-    """AKOrN with attention on Tetrominoes (Tab. `synth`)."""
+    """AKOrN with attention on Tetrominoes (Table 14)."""
     return _tetrominoes(AkornConfig())
 
 
 @RECIPES.add
 def tetrominoes_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on Tetrominoes (Tab. `synth`)."""
+    """AKOrN with convolution on Tetrominoes (Table 14)."""
     return _tetrominoes(AkornConvConfig(kernel=5))
 
 
 @RECIPES.add
 def tetrominoes_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on Tetrominoes (Tab. `synth`)."""
+    """Iterative self-attention on Tetrominoes (Table 14)."""
     return _tetrominoes(ItrSAConfig())
 
 
 @RECIPES.add
 def tetrominoes_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on Tetrominoes (Tab. `synth`)."""
+    """Iterative convolution on Tetrominoes (Table 14)."""
     return _tetrominoes(ItrConvConfig(kernel=5))
 
 
 @RECIPES.add(weights="dsprites")
 def dsprites_akorn() -> ObjectsRecipe:
-    """AKOrN with attention on dSprites (Tab. `synth`)."""
+    """AKOrN with attention on dSprites (Table 14)."""
     return _dsprites(AkornConfig())
 
 
 @RECIPES.add
 def dsprites_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on dSprites (Tab. `synth`)."""
+    """AKOrN with convolution on dSprites (Table 14)."""
     return _dsprites(AkornConvConfig(kernel=7))
 
 
 @RECIPES.add
 def dsprites_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on dSprites (Tab. `synth`)."""
+    """Iterative self-attention on dSprites (Table 14)."""
     return _dsprites(ItrSAConfig())
 
 
 @RECIPES.add
 def dsprites_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on dSprites (Tab. `synth`)."""
+    """Iterative convolution on dSprites (Table 14)."""
     return _dsprites(ItrConvConfig(kernel=7))
 
 
 @RECIPES.add
 def clevr_akorn() -> ObjectsRecipe:
-    """AKOrN with attention on CLEVR (Tab. `synth`); needs --data."""
+    """AKOrN with attention on CLEVR (Table 14); needs --data."""
     return _clevr(AkornConfig())
 
 
 @RECIPES.add
 def clevr_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on CLEVR (Tab. `synth`); needs --data."""
+    """AKOrN with convolution on CLEVR (Table 14); needs --data."""
     return _clevr(AkornConvConfig(kernel=9))
 
 
 @RECIPES.add
 def clevr_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on CLEVR (Tab. `synth`); needs --data."""
+    """Iterative self-attention on CLEVR (Table 14); needs --data."""
     return _clevr(ItrSAConfig())
 
 
 @RECIPES.add
 def clevr_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on CLEVR (Tab. `synth`); needs --data."""
+    """Iterative convolution on CLEVR (Table 14); needs --data."""
     return _clevr(ItrConvConfig(kernel=9))
 
 
-# Shapes (Tab. `shapes`, `shapes_results`). C is normalised here. The convolutions' kernel and number of blocks are not
+# Shapes (Tables 15 and 16). C is normalised here. The convolutions' kernel and number of blocks are not
 # published: 7 suits a grid of 20 × 20 patches as it does dSprites' 16 × 16, and three blocks the attention beside it.
 _SHAPES = AkornConfig(norm_c=True)
 
 
 @RECIPES.add
 def shapes_akorn_l1() -> ObjectsRecipe:
-    """AKOrN with attention on Shapes, one block (Tab. `shapes_results`); N = 4 of the comparison of N."""
+    """AKOrN with attention on Shapes, one block (Table 16); N = 4 of the comparison of N."""
     return _shapes(_SHAPES)
 
 
 @RECIPES.add
 def shapes_akorn_l2() -> ObjectsRecipe:
-    """AKOrN with attention on Shapes, two blocks (Tab. `shapes_results`)."""
+    """AKOrN with attention on Shapes, two blocks (Table 16)."""
     return _shapes(replace(_SHAPES, blocks=2))
 
 
 @RECIPES.add(weights="shapes")
 def shapes_akorn_l3() -> ObjectsRecipe:
-    """AKOrN with attention on Shapes, three blocks (Tab. `shapes`, `shapes_results`)."""
+    """AKOrN with attention on Shapes, three blocks (Tables 15 and 16)."""
     return _shapes(replace(_SHAPES, blocks=3), weights="last")
 
 
 @RECIPES.add
 def shapes_akorn_n2() -> ObjectsRecipe:
-    """AKOrN with N = 2 on Shapes, one block (Fig. `varN`)."""
+    """AKOrN with N = 2 on Shapes, one block (Figure 15)."""
     return _shapes(replace(_SHAPES, n=2))
 
 
 @RECIPES.add
 def shapes_akorn_n8() -> ObjectsRecipe:
-    """AKOrN with N = 8 on Shapes, one block (Fig. `varN`)."""
+    """AKOrN with N = 8 on Shapes, one block (Figure 15)."""
     return _shapes(replace(_SHAPES, n=8))
 
 
 @RECIPES.add
 def shapes_akorn_n16() -> ObjectsRecipe:
-    """AKOrN with N = 16 on Shapes, one block (Fig. `varN`)."""
+    """AKOrN with N = 16 on Shapes, one block (Figure 15)."""
     return _shapes(replace(_SHAPES, n=16))
 
 
 @RECIPES.add
 def shapes_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on Shapes (Tab. `shapes`)."""
+    """AKOrN with convolution on Shapes (Table 15)."""
     return _shapes(AkornConvConfig(kernel=7, blocks=3, norm_c=True))
 
 
 @RECIPES.add
 def shapes_itrsa_l1() -> ObjectsRecipe:
-    """Iterative self-attention on Shapes, one block (Tab. `shapes_results`)."""
+    """Iterative self-attention on Shapes, one block (Table 16)."""
     return _shapes(ItrSAConfig())
 
 
 @RECIPES.add
 def shapes_itrsa_l2() -> ObjectsRecipe:
-    """Iterative self-attention on Shapes, two blocks (Tab. `shapes_results`)."""
+    """Iterative self-attention on Shapes, two blocks (Table 16)."""
     return _shapes(ItrSAConfig(blocks=2))
 
 
 @RECIPES.add
 def shapes_itrsa_l3() -> ObjectsRecipe:
-    """Iterative self-attention on Shapes, three blocks (Tab. `shapes`, `shapes_results`)."""
+    """Iterative self-attention on Shapes, three blocks (Tables 15 and 16)."""
     return _shapes(ItrSAConfig(blocks=3), weights="last")
 
 
 @RECIPES.add
 def shapes_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on Shapes (Tab. `shapes`)."""
+    """Iterative convolution on Shapes (Table 15)."""
     return _shapes(ItrConvConfig(kernel=7, blocks=3))
 
 
-# CLEVRTex (Tab. `clvtex`, `clevrtex_settings`); all need --data. C is normalised here.
+# CLEVRTex (Tables 10 and 17); all need --data. C is normalised here.
 _CLEVRTEX = AkornConfig(channels=256, norm_c=True)
 
 
 @RECIPES.add
 def clevrtex_akorn_l1() -> ObjectsRecipe:
-    """AKOrN with attention on CLEVRTex, one block (Tab. `clvtex`)."""
+    """AKOrN with attention on CLEVRTex, one block (Table 17)."""
     return _clevrtex(_CLEVRTEX)
 
 
 @RECIPES.add
 def clevrtex_akorn_l2() -> ObjectsRecipe:
-    """AKOrN with attention on CLEVRTex, two blocks (Tab. `clvtex`)."""
+    """AKOrN with attention on CLEVRTex, two blocks (Table 17)."""
     return _clevrtex(replace(_CLEVRTEX, blocks=2))
 
 
 @RECIPES.add
 def clevrtex_akorn_large() -> ObjectsRecipe:
-    """The large AKOrN on CLEVRTex: two blocks, twice the channels and epochs (Tab. `clvtex`)."""
+    """The large AKOrN on CLEVRTex: two blocks, twice the channels and epochs (Table 17)."""
     return _clevrtex(replace(_CLEVRTEX, blocks=2, channels=512), epochs=1000)
 
 
 @RECIPES.add
 def clevrtex_akorn_n2() -> ObjectsRecipe:
-    """AKOrN with N = 2 on CLEVRTex, two blocks (Tab. `N_comp`)."""
+    """AKOrN with N = 2 on CLEVRTex, two blocks (Table 7)."""
     return _clevrtex(replace(_CLEVRTEX, blocks=2, n=2))
 
 
 @RECIPES.add
 def clevrtex_akorn_no_proj() -> ObjectsRecipe:
-    """AKOrN without Proj on CLEVRTex, two blocks (Tab. `ablation_proj`)."""
+    """AKOrN without Proj on CLEVRTex, two blocks (Table 5)."""
     return _clevrtex(replace(_CLEVRTEX, blocks=2, rule="without-projection"))
 
 
 @RECIPES.add
 def clevrtex_akorn_residual() -> ObjectsRecipe:
-    """The plain residual update, without Proj and Π, on CLEVRTex, two blocks (Tab. `kvsl`)."""
+    """The plain residual update, without Proj and Π, on CLEVRTex, two blocks (Table 6)."""
     return _clevrtex(replace(_CLEVRTEX, blocks=2, rule="residual"))
 
 
 @RECIPES.add
 def clevrtex_akorn_ape() -> ObjectsRecipe:
-    """AKOrN with absolute positions on CLEVRTex, one block (Tab. `posenc`)."""
+    """AKOrN with absolute positions on CLEVRTex, one block (Table 13)."""
     return _clevrtex(replace(_CLEVRTEX, position="absolute"))
 
 
 @RECIPES.add
 def clevrtex_akorn_rope() -> ObjectsRecipe:
-    """AKOrN with rotary positions on CLEVRTex, one block (Tab. `posenc`)."""
+    """AKOrN with rotary positions on CLEVRTex, one block (Table 13)."""
     return _clevrtex(replace(_CLEVRTEX, position="rotary"))
 
 
 @RECIPES.add
 def clevrtex_itrsa_l1() -> ObjectsRecipe:
-    """Iterative self-attention on CLEVRTex, one block (Tab. `clvtex`)."""
+    """Iterative self-attention on CLEVRTex, one block (Table 17)."""
     return _clevrtex(ItrSAConfig(channels=256))
 
 
 @RECIPES.add
 def clevrtex_itrsa_l2() -> ObjectsRecipe:
-    """Iterative self-attention on CLEVRTex, two blocks (Tab. `clvtex`)."""
+    """Iterative self-attention on CLEVRTex, two blocks (Table 17)."""
     return _clevrtex(ItrSAConfig(channels=256, blocks=2))
 
 
 @RECIPES.add
 def clevrtex_itrsa_gta() -> ObjectsRecipe:
-    """Iterative self-attention with GTA positions on CLEVRTex, one block (Tab. `posenc`)."""
+    """Iterative self-attention with GTA positions on CLEVRTex, one block (Table 13)."""
     return _clevrtex(ItrSAConfig(channels=256, position="gta"))
 
 
 @RECIPES.add
 def clevrtex_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Tab. `clvtex`)."""
+    """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Table 17)."""
     return _clevrtex(ViTConfig(channels=152))
 
 
 @RECIPES.add
 def imagenet_akorn() -> ObjectsRecipe:
-    """Pre-training on ImageNet for PascalVOC and COCO (Tab. `real_settings`, `natural_images`); needs --data."""
+    """Pre-training on ImageNet for PascalVOC and COCO (Tables 2 and 11); needs --data."""
     model = AkornConfig(image_size=256, patch=16, channels=768, blocks=3, steps=4, norm_c=True)
     data = DataConfig("imagenet", augment=AugmentConfig(flip=0.5))
     return ObjectsRecipe(model=model, train=_train(400, 5e-4, 512), data=data)

@@ -11,6 +11,7 @@ from .calibration import reliability as reliability
 from .checks import check_defence as check_defence
 from .classifier import Classifier as Classifier
 from .classifier import Prediction as Prediction
+from .config import CLASSES as CLASSES
 from .config import AkornConfig as AkornConfig
 from .config import ItrConvConfig as ItrConvConfig
 from .config import ResNetConfig as ResNetConfig
@@ -24,6 +25,8 @@ from .evaluate import EvalSettings as EvalSettings
 from .evaluate import score as score
 from .model import CifarNet as CifarNet
 from .model import build as build
+from .own_model import OwnModel as OwnModel
+from .own_model import benchmark as benchmark
 from .recipes import RECIPES as RECIPES
 from .recipes import CifarRecipe as CifarRecipe
 from .task import CifarTask as CifarTask

@@ -30,7 +30,7 @@ class ItrConvNet(CifarNet):
         self.transitions = nn.ModuleList(Conv2d(a, b, 3, 2) for a, b in pairwise(channels))
         self._steps = config.steps
 
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → [B, C, H/4, W/4]; there is nothing to draw."""
         x = self.stem(pixels)
         for index, (block, steps) in enumerate(zip(self.blocks, self._steps, strict=True)):
@@ -57,7 +57,7 @@ class ResNetNet(CifarNet):
         """Whether it adds noise, and no seed was fixed."""
         return self._scale > 0 and self.fixed_start is None
 
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → [B, C, H/8, W/8]."""
         if self._scale:
             noise = _normal(pixels, generator) if seed is None else self._one_start(pixels, seed, _normal)
@@ -82,6 +82,6 @@ class ViTNet(CifarNet):
             config.size, config.patch, config.channels, config.heads, blocks=config.blocks, norm=config.final_norm
         )
 
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → [B, C, H/patch, W/patch]; there is nothing to draw."""
         return self.body(pixels)

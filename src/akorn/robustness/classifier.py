@@ -20,6 +20,9 @@ from akorn.runtime.devices import pick_device
 from akorn.runtime.pictures import flatten, open_picture
 from akorn.runtime.randomness import derive_seed
 
+_LARGE = 4  # times CIFAR-10's side: then a picture surely was not made like its
+_UNSURE = 0.5
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -53,6 +56,8 @@ class Picture:
 
     pixels: Tensor  # uint8 [3, 32, 32]
     changes: tuple[str, ...]
+    size: tuple[int, int] = (SIDE, SIDE)
+    """Height and width of the file's picture."""
 
 
 class Classifier:
@@ -103,6 +108,7 @@ def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
     A picture that is not square is cut to its middle first.
     """
     picture = open_picture(path)
+    own_size = (picture.height, picture.width)
     changes = []
     if picture.mode != "RGB":
         if not resize:
@@ -119,7 +125,20 @@ def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
         box = (left, top, left + side, top + side)
         picture = picture.resize((SIDE, SIDE), Image.Resampling.BICUBIC, box=box)
     pixels = torch.from_numpy(np.array(picture, dtype=np.uint8)).permute(2, 0, 1).contiguous()
-    return Picture(pixels, tuple(changes))
+    return Picture(pixels, tuple(changes), own_size)
+
+
+def doubts(picture: Picture, answer: Prediction) -> list[str]:
+    """Why an answer's confidence may mean little, at most one line; empty for a picture like CIFAR-10's."""
+    height, width = picture.size
+    if min(picture.size) >= _LARGE * SIDE:
+        return [
+            f"{width} × {height} pixels, and the model knows {SIDE} × {SIDE} photographs of one thing each: if this is"
+            " of another kind, the confidence means little"
+        ]
+    if answer.confidence < _UNSURE:
+        return [f"no class has a chance of {100 * _UNSURE:.0f} % or more: the model does not know"]
+    return []
 
 
 def _resizing(picture: Image.Image) -> str:

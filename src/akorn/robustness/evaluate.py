@@ -138,7 +138,7 @@ def noisy_score(
     kind: NoiseName = "uniform",
     progress: Progress | None = None,
 ) -> Score:
-    """The score on pictures with random noise, ‖ε‖∞ = 64/255 (Fig. `robustness`)."""
+    """The score on pictures with random noise, ‖ε‖∞ = 64/255 (Figure 8)."""
 
     def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         return random_noise(batch, epsilon, generator, kind)

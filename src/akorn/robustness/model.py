@@ -41,7 +41,7 @@ class AkornNet(CifarNet):
         """Whether the oscillators start at random, and no seed was fixed."""
         return isinstance(self.start, akn.RandomStart) and self.fixed_start is None
 
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] → C of the last block, [B, C, H/4, W/4]."""
         c = self.stem(pixels)  # [B, C, H, W]
         if self.start is None:  # one stream: the picture is the state
@@ -104,7 +104,7 @@ class OneStream(nn.Module):
 
 
 class StackedLayers(nn.Module):
-    """Kuramoto layers alone, without C, and one readout behind the last (Fig. `cifar10_ro_results`)."""
+    """Kuramoto layers alone, without C, and one readout behind the last (Figure 17)."""
 
     def __init__(
         self, layers: Sequence[akn.KuramotoLayer], transitions: Sequence[nn.Module], readout: nn.Module

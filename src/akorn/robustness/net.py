@@ -63,15 +63,23 @@ class CifarNet(HubModel):
 
         generator: draws the starts, one per picture. start_seed: draws one start for all pictures instead.
         """
+        return self.head(self.embed(images, generator, start_seed)).float()
+
+    def embed(self, images: Tensor, generator: torch.Generator | None = None, start_seed: int | None = None) -> Tensor:
+        """[B, C]: what the head gets, the features' mean over all positions (their maximum where it is SimCLR's)."""
+        c = self.features(images, generator, start_seed)  # [B, C, h, w]
+        return c.mean((2, 3)) if self.config.head == "classes" else c.amax((2, 3))
+
+    def features(
+        self, images: Tensor, generator: torch.Generator | None = None, start_seed: int | None = None
+    ) -> Tensor:
+        """[B, C, h, w]: what the last block gives for pictures [B, 3, H, W] with values from 0 to 1."""
         if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
             raise ValueError(f"pictures are [B, 3, H, W] from 0 to 1, got {images.dtype} {list(images.shape)}")
-        seed = start_seed if start_seed is not None else self.fixed_start
-        c = self.features(2 * images - 1, generator, seed)  # [B, C, h, w]
-        pooled = c.mean((2, 3)) if self.config.head == "classes" else c.amax((2, 3))
-        return self.head(pooled).float()
+        return self._look(2 * images - 1, generator, start_seed if start_seed is not None else self.fixed_start)
 
     @abstractmethod
-    def features(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
+    def _look(self, pixels: Tensor, generator: torch.Generator | None, seed: int | None) -> Tensor:
         """[B, 3, H, W] with values from −1 to 1 → [B, C, h, w]."""
 
     def _one_start(self, like: Tensor, seed: int, draw: Callable[[Tensor, torch.Generator], Tensor]) -> Tensor:

@@ -22,7 +22,7 @@ _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
 
 
 def plot_reliability(sets: Mapping[str, Reliability], out: str | Path) -> Path:
-    """Accuracy against confidence, one panel per set (Fig. `ece_bar`); on the diagonal, confidence is accuracy.
+    """Accuracy against confidence, one panel per set (Figure 9); on the diagonal, confidence is accuracy.
 
     Below stands which share of the predictions each bar rests on; those on next to none are pale.
     """
@@ -115,7 +115,7 @@ def plot_adversarial(
     pairs: int = 4,
     title: str = "",
 ) -> Path:
-    """Pairs of a picture and its adversarial version, with what the model says above each (Fig. `akorn_adv`).
+    """Pairs of a picture and its adversarial version, with what the model says above each (Figure 29).
 
     originals, adversarial: [B, 3, H, W] from 0 to 1; before, after: the model's answers, coloured where they are not
     the truth; pairs: a row.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 EPSILON = 8 / 255
-"""Size of attacks in the ℓ∞ norm, for pixels from 0 to 1 (Tab. `advrobust`)."""
+"""Size of attacks in the ℓ∞ norm, for pixels from 0 to 1 (Table 4)."""
 NOISE = 64 / 255
-"""Size of random noise, and of the adversarial pictures that are shown (Fig. `robustness`)."""
+"""Size of random noise, and of the adversarial pictures that are shown (Figure 8)."""
 EOT = 20
 """Random starts over which an attack averages its gradients."""
 STEPS = 50

@@ -89,7 +89,7 @@ _MIX_N4 = replace(_MIX, n=4, n_out=4)
 
 @RECIPES.add
 def cifar10_akorn_conv() -> CifarRecipe:
-    """AKOrN-conv with N = 2 (Tab. `ablation_proj`; with `init`, Tab. `advrobust`)."""
+    """AKOrN-conv with N = 2 (Table 5; with `init`, Table 4)."""
     return CifarRecipe(model=AkornConfig(), train=_paper())
 
 
@@ -105,13 +105,13 @@ def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
 
 @RECIPES.add
 def cifar10_akorn_conv_no_proj() -> CifarRecipe:
-    """AKOrN-conv without Proj (Tab. `ablation_proj`)."""
+    """AKOrN-conv without Proj (Table 5)."""
     return CifarRecipe(model=AkornConfig(rule="without-projection"), train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_conv_no_omega() -> CifarRecipe:
-    """AKOrN-conv without natural frequencies (Fig. `robustness`), with γ = 0.5.
+    """AKOrN-conv without natural frequencies (Figure 8), with γ = 0.5.
 
     The published ablation adds x where Ωx was: with its γ = 1 that is the paper's update with γ/(1 + γ) = 0.5. To take
     Ω away and nothing else, set model.gamma to 1.
@@ -121,67 +121,67 @@ def cifar10_akorn_conv_no_omega() -> CifarRecipe:
 
 @RECIPES.add
 def cifar10_akorn_conv_no_c() -> CifarRecipe:
-    """AKOrN-conv without C: one stream, each readout the next state (Fig. `robustness`)."""
+    """AKOrN-conv without C: one stream, each readout the next state (Figure 8)."""
     return CifarRecipe(model=AkornConfig(wiring="without-c"), train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_conv_no_m() -> CifarRecipe:
-    """AKOrN-conv whose readout takes no norm (Fig. `cifar10_ro_results`)."""
+    """AKOrN-conv whose readout takes no norm (Figure 17)."""
     return CifarRecipe(model=AkornConfig(readout="linear"), train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_conv_stacked() -> CifarRecipe:
-    """Kuramoto layers alone, one readout at the end (Fig. `cifar10_ro_results`)."""
+    """Kuramoto layers alone, one readout at the end (Figure 17)."""
     return CifarRecipe(model=AkornConfig(wiring="stacked"), train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_conv_no_norm() -> CifarRecipe:
-    """AKOrN-conv without the normalisation Π (Fig. `robustness`)."""
+    """AKOrN-conv without the normalisation Π (Figure 8)."""
     return CifarRecipe(model=AkornConfig(rule="without-normalisation"), train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_mix_n2() -> CifarRecipe:
-    """AKOrN-mix with N = 2 (Tab. `advrobust`)."""
+    """AKOrN-mix with N = 2 (Table 4)."""
     return CifarRecipe(model=_MIX, train=_paper())
 
 
 @RECIPES.add
 def cifar10_akorn_mix_n4() -> CifarRecipe:
-    """AKOrN-mix with N = 4 (Tab. `advrobust_app`)."""
+    """AKOrN-mix with N = 4 (Table 20)."""
     return CifarRecipe(model=_MIX_N4, train=_paper())
 
 
 @RECIPES.add
 def cifar10_itrconv() -> CifarRecipe:
-    """ItrConv, AKOrN-conv's shape without the Kuramoto update (Tab. `advrobust_app`)."""
+    """ItrConv, AKOrN-conv's shape without the Kuramoto update (Table 20)."""
     return CifarRecipe(model=ItrConvConfig(), train=_paper())
 
 
 @RECIPES.add
 def cifar10_resnet18() -> CifarRecipe:
-    """ResNet-18 (Tab. `advrobust`)."""
+    """ResNet-18 (Table 4)."""
     return CifarRecipe(model=ResNetConfig(), train=_paper())
 
 
 @RECIPES.add
 def cifar10_resnet18_noise02() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.2 (the table beside Fig. `noisy_osc`)."""
+    """ResNet-18 trained on Gaussian noise, σ = 0.2 (Table 8)."""
     return CifarRecipe(model=ResNetConfig(), train=_paper(), data=DataConfig(noise=0.2))
 
 
 @RECIPES.add
 def cifar10_resnet18_noise0225() -> CifarRecipe:
-    """ResNet-18 trained on Gaussian noise, σ = 0.225 (the table beside Fig. `noisy_osc`)."""
+    """ResNet-18 trained on Gaussian noise, σ = 0.225 (Table 8)."""
     return CifarRecipe(model=ResNetConfig(), train=_paper(), data=DataConfig(noise=0.225))
 
 
 @RECIPES.add
 def cifar10_vit() -> CifarRecipe:
-    """A ViT (Tab. `advrobust`)."""
+    """A ViT (Table 4)."""
     return CifarRecipe(model=ViTConfig(), train=_paper())
 
 

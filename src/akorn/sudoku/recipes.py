@@ -74,19 +74,19 @@ def _paper(model: ModelConfig, learning_rate: float = 1e-3) -> SudokuRecipe:
 
 @RECIPES.add(weights="sudoku-paper")
 def sudoku_akorn() -> SudokuRecipe:
-    """AKOrN with attention (Tab. `sudoku`)."""
+    """AKOrN with attention (Table 19)."""
     return _paper(SudokuConfig())
 
 
 @RECIPES.add
 def sudoku_akorn_no_omega() -> SudokuRecipe:
-    """AKOrN without natural frequencies (Tab. `sudoku`)."""
+    """AKOrN without natural frequencies (Table 19)."""
     return _paper(SudokuConfig(omega=False))
 
 
 @RECIPES.add
 def sudoku_akorn_symmetric() -> SudokuRecipe:
-    """AKOrN with symmetrised attention (Tab. `sudoku`)."""
+    """AKOrN with symmetrised attention (Table 19)."""
     return _paper(SudokuConfig(symmetric=True))
 
 
@@ -110,7 +110,7 @@ def sudoku_akorn_no_proj() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_akorn_residual() -> SudokuRecipe:
-    """The plain residual update, without Proj and Π (Tab. `kvsl`)."""
+    """The plain residual update, without Proj and Π (Table 6)."""
     return _paper(SudokuConfig(rule="residual"))
 
 
@@ -134,19 +134,19 @@ def sudoku_akorn_n16() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_itrsa() -> SudokuRecipe:
-    """Iterative self-attention (Tab. `sudoku`)."""
+    """Iterative self-attention (Table 19)."""
     return _paper(ItrSAConfig(), 5e-4)
 
 
 @RECIPES.add
 def sudoku_transformer() -> SudokuRecipe:
-    """A Transformer of eight blocks (Tab. `sudoku`)."""
+    """A Transformer of eight blocks (Table 19)."""
     return _paper(ItrSAConfig(blocks=8, steps=1), 5e-4)
 
 
 @RECIPES.add
 def sudoku_energy_transformer() -> SudokuRecipe:
-    """The Energy Transformer (Tab. `sudoku`)."""
+    """The Energy Transformer (Table 19)."""
     return _paper(EnergyTransformerConfig())
 
 

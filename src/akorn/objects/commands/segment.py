@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +11,9 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, say
 from akorn.errors import AkornError
+from akorn.objects.commands.known_pictures import choose_model, doubts, what_it_knows
 from akorn.runtime.files import check_writable, make_folder
+from akorn.runtime.picture_folders import expand_folders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,15 +27,25 @@ FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Find the objects in pictures: a mask that gives every pixel the number of its cluster."""
+    """Find the objects in pictures: a mask that gives every pixel the number of its cluster, 0 for the background.
+
+    The background is the largest of the clusters that touch the border. The models that ship have seen drawings of
+    simple things alone (akorn models): masks of photographs mean little.
+    """
 
     images: Annotated[
         tuple[str, ...],
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …)."""
-    model: str = "shapes"
+    """Picture files (PNG, JPEG, …), or folders of them."""
+    model: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="NAME|FOLDER",
+            help_behavior_hint="(default: dsprites if the first picture has colours, else shapes)",
+        ),
+    ] = None
     """Shipped weights by name (akorn models), or a model's folder."""
     clusters: int | None = None
     """Number of clusters, the background being one; by default that of the data which the model was trained on."""
@@ -49,7 +61,8 @@ class Options(CommonOptions):
     out: Path = Path()
     """The folder that gets the files, NAME-mask.png and so on; files of these names are replaced."""
     format: str = "png,overlay"
-    """Comma-separated: png (a palette picture of the labels), npz (key `labels`), overlay (colours on the picture)."""
+    """Comma-separated: png (a palette picture of the labels), npz (key `labels`), overlay (colours on the
+    picture, enlarged where it is small)."""
     gif: bool = False
     """Also write NAME.gif: the oscillators, step by step."""
     resize: bool = True
@@ -64,8 +77,14 @@ def run(options: Options) -> int:
     from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
 
     settings = SegmentSettings(options.method, options.uptile, steps=options.steps, seed=options.seed)
-    segmenter = Segmenter.from_pretrained(options.model, settings, str(pick_device(options.device)))
-    clusters = _clusters(options, data_set_of(options.model))
+    options = replace(options, images=expand_folders(options.images, without=tuple(FORMATS.values())))
+    model = options.model if options.model is not None else choose_model(options.images)
+    segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
+    clusters = _clusters(options, model, data_set_of(model))
+    if options.model is None:
+        options = replace(options, model=model)
+        if not options.json:
+            say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
     wrong = False
@@ -111,13 +130,13 @@ def _side(options: Options, segmenter: Segmenter) -> int:
     return int(config.image_size if options.size is None else options.size)
 
 
-def _clusters(options: Options, data_set: str | None) -> int:
+def _clusters(options: Options, model: str, data_set: str | None) -> int:
     from akorn.objects.data.sets import SETS
 
     if options.clusters is not None:
         return options.clusters
     if data_set is None:
-        raise AkornError(f"--clusters is missing: nothing tells what {options.model} was trained on")
+        raise AkornError(f"--clusters is missing: nothing tells what {model} was trained on")
     return SETS[data_set].clusters
 
 
@@ -126,6 +145,7 @@ def _segment(
     owners: dict[str, str],
 ) -> None:  # fmt: skip
     """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
+    from akorn.objects.colouring import background_first
     from akorn.objects.features import as_masks
     from akorn.objects.model_input import read_picture
 
@@ -136,12 +156,12 @@ def _segment(
         raise AkornError(f"{name}: its files would have the names of those of {owner}")
     mask = segmenter.segment(picture.pixels[None], clusters)
     labels = as_masks(mask.flatten(1), (side, side), picture.size)[0]
-    _deliver(options, formats, segmenter, clusters, picture, name, labels.cpu().numpy())
+    _deliver(options, formats, segmenter, clusters, picture, name, background_first(labels.cpu().numpy()))
 
 
 def _deliver(
     options: Options, formats: list[str], segmenter: Segmenter, clusters: int, picture: Read, name: str,
-    labels: NDArray[np.int64],
+    labels: NDArray[np.integer],
 ) -> None:  # fmt: skip
     """Write the files of one picture and say so."""
     import numpy as np
@@ -161,17 +181,18 @@ def _deliver(
         _write(kind, path, segmenter, picture, labels)
     # Where a picture is smaller than the grid of patches a cluster may have no pixel: it counts all the same.
     counts = np.bincount(labels.ravel(), minlength=clusters).tolist()
+    doubtful = doubts(str(options.model), segmenter.model.config, picture.size)
     if options.json:
         files: dict[str, Any] = {kind: str(path) for kind, path in paths.items()}
         print_json({"image": name, "clusters": len(counts), "pixels": counts, "files": files,
-                    "changes": list(picture.changes)})  # fmt: skip
+                    "changes": list(picture.changes), "model": options.model, "warnings": doubtful})  # fmt: skip
         return
-    for change in picture.changes:
+    for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
     print(f"{name}: {len(counts)} clusters → {', '.join(str(path) for path in paths.values())}")
 
 
-def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.int64]) -> None:
+def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.integer]) -> None:
     import numpy as np
 
     from akorn.objects import colouring
@@ -180,7 +201,7 @@ def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: N
     if kind == "png":
         colouring.write_mask(path, labels)
     elif kind == "overlay":
-        colouring.write_rgb(path, colouring.overlay(picture.original, labels))
+        colouring.write_rgb(path, colouring.shown_overlay(picture.original, labels))
     elif kind == "npz":
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, labels=labels.astype(np.int32))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, print_json, say
 from akorn.errors import AkornError
+from akorn.robustness.config import CLASSES, SIDE
+from akorn.runtime.picture_folders import expand_folders
 
 if TYPE_CHECKING:
     from akorn.robustness.classifier import Picture, Prediction
@@ -16,14 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Classify pictures into CIFAR-10's classes, each with the chance that the answer is right."""
+    """Classify pictures into CIFAR-10's classes, each with the chance that the answer is right.
+
+    The model knows ten things and nothing else: airplane, automobile, bird, cat, deer, dog, frog, horse, ship and
+    truck, on photographs of 32 × 32 pixels. Any picture gets one of them, with a confidence that holds for such
+    photographs alone.
+    """
 
     images: Annotated[
         tuple[str, ...],
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …). The model sees 32 × 32 pixels: others are cut to their middle and resized."""
+    """Picture files (PNG, JPEG, …), or folders of them. The model sees 32 × 32 pixels: others are cut to their middle
+    and resized."""
     model: str = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""
     starts: int = 4
@@ -40,6 +48,7 @@ def run(options: Options) -> int:
     why; the others are still answered.
     """
     _check(options)
+    options = replace(options, images=expand_folders(options.images))
     from akorn.robustness.classifier import Classifier
 
     pictures, wrong = _read(options)
@@ -48,6 +57,8 @@ def run(options: Options) -> int:
         classifier = Classifier.from_pretrained(options.model, options.device)
         answers = classifier.classify(list(pictures.values()), options.starts, options.seed)
         found = dict(zip(pictures, answers, strict=True))
+        if not options.json:
+            say(f"{options.model} knows {', '.join(CLASSES)}, on {SIDE} × {SIDE} photographs, and nothing else")
     for name in options.images:
         if name in found:
             _tell(name, pictures[name], found[name], options)
@@ -80,10 +91,14 @@ def _read(options: Options) -> tuple[dict[str, Picture], dict[str, str]]:
 
 
 def _tell(name: str, picture: Picture, answer: Prediction, options: Options) -> None:
+    from akorn.robustness.classifier import doubts
+
+    doubtful = doubts(picture, answer)
     if options.json:
-        print_json({"image": name, **answer.as_json(options.top), "changes": list(picture.changes)})
+        told = {"changes": list(picture.changes), "warnings": doubtful}
+        print_json({"image": name, **answer.as_json(options.top), **told})
         return
-    for change in picture.changes:
+    for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
     classes = ", ".join(f"{label} {100 * chance:.1f} %" for label, chance in answer.ranking[: options.top])
     print(f"{name}: {classes}")

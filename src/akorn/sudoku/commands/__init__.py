@@ -1,3 +1,6 @@
 """The commands of this room: solve, and its parts of eval (`evaluate`) and data make (`make`)."""
 
 COMMANDS = {"solve": ("akorn.sudoku.commands.solve", "solve Sudoku puzzles, and watch them being solved")}
+
+USE = "akorn solve PUZZLE --model {model}"
+"""What `akorn models` says of how to use one of this room's."""

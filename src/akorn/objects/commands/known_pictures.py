@@ -1,0 +1,50 @@
+"""Which of the shipped models `akorn segment` takes where none is named, and what a model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from akorn.errors import AkornError
+
+COLOURS, GREY = "dsprites", "shapes"
+"""The shipped models for pictures in colours and for grey ones. Of the two for colours this one has seen larger
+pictures and more kinds of things."""
+
+_LARGE = 4  # times the side of the pictures in training: then it surely is another kind of picture
+
+
+def choose_model(images: Sequence[str]) -> str:
+    """The shipped model for pictures like the first one that can be read: by its colours."""
+    from akorn.runtime.pictures import flatten, open_picture
+
+    for name in images:
+        try:
+            bands = flatten(open_picture(name)).convert("RGB").split()
+        except AkornError:  # it will be said when its turn comes
+            continue
+        return GREY if bands[0].tobytes() == bands[1].tobytes() == bands[2].tobytes() else COLOURS
+    return COLOURS
+
+
+def what_it_knows(model: str, config: Any) -> str:
+    """One line for people: what a model was trained on."""
+    from akorn.model_cards import CARD, read_card
+    from akorn.models import WEIGHTS
+
+    about = read_card(WEIGHTS / model / CARD).about or read_card(Path(model) / CARD).about
+    kind = "grey" if config.image_channels == 1 else "coloured"
+    told = f" ({about})" if about else ""
+    return f"{model}{told} was trained on {kind} drawings of {config.image_size} × {config.image_size} pixels alone"
+
+
+def doubts(model: str, config: Any, size: tuple[int, int]) -> list[str]:
+    """What to keep in mind about the mask of a picture of that height and width; empty for one like the training's."""
+    side = config.image_size
+    if min(size) < _LARGE * side:
+        return []
+    return [
+        f"{size[1]} × {size[0]} pixels, and {model} was trained on drawings of {side} × {side}: if this is a"
+        " photograph, the mask means little"
+    ]

@@ -1,0 +1,139 @@
+"""`akorn segment` for someone who names nothing but pictures: the model, folders, and overlays that can be seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from akorn.cli import parse
+from akorn.objects.colouring import background_first, overlay, palette, shown_overlay
+from akorn.objects.commands import segment
+from akorn.objects.commands.known_pictures import choose_model
+from akorn.runtime.picture_folders import expand_folders
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    pixels = np.zeros((40, 40, 3), np.uint8)
+    pixels[8:20, 8:30] = (250, 20, 20)
+    Image.fromarray(pixels).save("in/colour.png")
+    Image.fromarray(pixels).convert("L").save("in/grey.png")
+    return tmp_path
+
+
+def run(*words: object) -> int:
+    return segment.run(parse(segment.Options, [*map(str, words), "--device", "cpu", "--out", "out"], "segment"))
+
+
+@pytest.mark.parametrize(
+    ("picture", "model", "knows"),
+    [
+        ("in/colour.png", "dsprites", "was trained on coloured drawings of 64 × 64 pixels alone"),
+        ("in/grey.png", "shapes", "was trained on grey drawings of 40 × 40 pixels alone"),
+    ],
+)
+def test_the_model_that_is_taken_says_what_it_knows(
+    here: Path, picture: str, model: str, knows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(picture) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith(f"no --model was given: {model} (")
+    assert knows in told.err.splitlines()[0]
+    assert run(picture, "--json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["model"] == model
+    assert told.err == ""
+
+
+def test_grey_is_seen_also_where_it_is_stored_as_colours(here: Path) -> None:
+    Image.open("in/grey.png").convert("RGB").save("in/grey-rgb.png")
+    Path("text.png").write_text("not a picture")
+    assert choose_model(["text.png", "absent.png", "in/grey-rgb.png"]) == "shapes"
+    assert choose_model(["text.png"]) == "dsprites"  # what is wrong with the picture is said later
+    assert run("text.png") == 2
+
+
+def test_a_large_picture_is_a_warning(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (900, 600), (90, 80, 70)).save("photo.jpg")
+    assert run("photo.jpg") == 0
+    assert "900 × 600 pixels, and dsprites was trained on drawings of 64 × 64" in capsys.readouterr().err
+    assert run("photo.jpg", "in/colour.png", "--json", "--model", "tetrominoes") == 0
+    large, small = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert len(large["warnings"]) == 1
+    assert small["warnings"] == []
+    with Image.open("out/photo-overlay.png") as shown:
+        assert shown.size == (900, 600)  # large enough as it is
+
+
+def test_folders(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in/notes.txt").write_text("not looked at")
+    Path("in/old-mask.png").write_bytes(Path("in/grey.png").read_bytes())
+    Path("in/deeper.png").mkdir()
+    assert run("in", "--model", "tetrominoes", "--json") == 0
+    told = capsys.readouterr()
+    assert [json.loads(line)["image"] for line in told.out.splitlines()] == ["in/colour.png", "in/grey.png"]
+    Path("empty").mkdir()
+    assert run("empty", "in", "--model", "tetrominoes") == 2
+    told = capsys.readouterr()
+    assert "akorn: empty: is a folder" in told.err
+    assert told.out.count("clusters →") == 2
+
+
+def test_names_of_folders_become_their_pictures(here: Path) -> None:
+    assert expand_folders(["a.png", "in", "nowhere"]) == ("a.png", "in/colour.png", "in/grey.png", "nowhere")
+    assert expand_folders(["in"], without=("grey.png",)) == ("in/colour.png",)
+    Path("in/.hidden.png").write_bytes(b"")
+    assert "in/.hidden.png" not in expand_folders(["in"])
+    assert expand_folders(["x" * 300, "a\0b"]) == ("x" * 300, "a\0b")
+
+
+def test_the_background_is_the_largest_cluster_at_the_border() -> None:
+    labels = np.zeros((6, 6), int)  # a corner of 0, 1 around, 2 large inside
+    labels[:] = 1
+    labels[0, 0] = 0
+    labels[1:5, 1:5] = 2
+    found = background_first(labels)
+    assert (found[0, 1], found[0, 0], found[3, 3]) == (0, 1, 2)
+    labels[1:5, 1:5] = 1
+    labels[2, 2] = 3  # number 2 has no pixel, and keeps its place
+    assert background_first(labels)[2, 2] == 3
+    np.testing.assert_array_equal(background_first(np.zeros((0, 4), int)), np.zeros((0, 4), int))
+    np.testing.assert_array_equal(background_first(np.full((2, 2), 5)), np.zeros((2, 2)))
+
+
+def test_the_background_has_the_same_colour_in_every_overlay(here: Path) -> None:
+    assert run("in", "--model", "tetrominoes") == 0
+    for name in ("colour", "grey"):
+        with Image.open(f"out/{name}-mask.png") as mask, Image.open(f"out/{name}-overlay.png") as shown:
+            labels, pixels = np.asarray(mask), np.asarray(shown)
+            corner = np.asarray(mask.convert("RGB"))[labels == 0][0]
+        border = np.concatenate((labels[0], labels[-1], labels[:, 0], labels[:, -1]))
+        assert all((labels == 0).sum() >= (labels == other).sum() for other in np.unique(border))
+        np.testing.assert_array_equal(corner, palette(1)[0])
+        black = np.asarray(Image.open(f"in/{name}.png").convert("L")) == 0
+        seen = pixels[3::7, 3::7][(labels == 0) & black]  # the middle of each enlarged pixel
+        np.testing.assert_array_equal(np.unique(seen, axis=0), [(palette(1)[0] / 2).round()])
+
+
+def test_small_overlays_are_enlarged_and_their_borders_stay_thin() -> None:
+    image, labels = np.full((3, 10, 7), 100, np.uint8), np.zeros((10, 7), int)
+    labels[:, 4:] = 1
+    shown = shown_overlay(image, labels)
+    assert shown.shape == (260, 182, 3)
+    white = (shown == 255).all(2)
+    assert white.any(0).sum() == 1  # one column of pixels
+    np.testing.assert_array_equal(shown_overlay(*(a.repeat(300, -1) for a in (image, labels))).shape[:2], (10, 2100))
+
+
+def test_an_overlay_of_many_rows_is_that_of_its_rows() -> None:
+    rng = np.random.default_rng(0)
+    image, labels = rng.integers(0, 256, (3, 600, 5), dtype=np.uint8), np.zeros((600, 5), int)
+    whole = overlay(image, labels)
+    np.testing.assert_array_equal(whole, np.concatenate([overlay(image[:, k:k + 100], labels[k:k + 100])
+                                                         for k in range(0, 600, 100)]))  # fmt: skip
