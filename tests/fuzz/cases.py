@@ -149,7 +149,7 @@ class Generator:
             words[place] = self.random.choice(WORDS)
         else:
             words.insert(place, self.random.choice(WORDS))
-        return Case("words", tuple(words), lines=3)
+        return Case("words", tuple(words), lines=3 if words else 40)  # without words there is the usage
 
     def _seed(self, name: str) -> bytes:
         return (self.seeds / name).read_bytes()
@@ -167,8 +167,8 @@ class Generator:
                       ("results", "--folder", LONG), ("solve", "--model", LONG), ("eval", SUDOKU, "--data", LONG),
                       ("solve", "--gif", f"{LONG}.gif"), ("simulate", "--out", f"{LONG}.gif")):  # fmt: skip
             yield Case("long name", words)
-        for words in (("solve", ESCAPE), (ESCAPE,), ("eval", ESCAPE), ("export", ESCAPE), ("train", ESCAPE),
-                      ("segment", ESCAPE), ("results", "--folder", ESCAPE), ("bench", "--couplings", ESCAPE)):  # fmt: skip
+        for words in (("solve", ESCAPE), (ESCAPE,), ("eval", ESCAPE), ("export", ESCAPE), ("train", ESCAPE), ("segment",
+                      ESCAPE), ("results", "--folder", ESCAPE), ("bench", "--couplings", ESCAPE)):  # fmt: skip
             yield Case("escape codes in a name", words)
         for name, content in self._archives():
             yield Case(f"npz {name}", BASES["eval-objects"], {"squares.npz": content})

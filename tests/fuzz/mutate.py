@@ -14,8 +14,8 @@ WORDS = [*WHOLE, "", "x", "1.5", "nan", "inf", "-inf", "1e308", "1e-320", "None"
          "..", "/dev/null", "nowhere/at/all", "\udcff", "[1, 2]", "--", "-"]  # fmt: skip
 """Bad values for any option."""
 
-_STRANGE: list[Any] = [None, True, -1, 0, 10**20, 1e308, float("nan"), float("inf"), "", "x", LONG, ESCAPE, [], {}, [[1]],
-                       {"a": {"b": 1}}, "\u0000", "/etc/passwd", "../../x"]  # fmt: skip
+_STRANGE: list[Any] = [None, True, -1, 0, 10**20, 1e308, float("nan"), float("inf"), "", "x", LONG, ESCAPE, [], {},
+                       [[1]], {"a": {"b": 1}}, "\u0000", "/etc/passwd", "../../x"]  # fmt: skip
 
 
 def damage(content: bytes, random: Random) -> bytes:
