@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -48,7 +49,7 @@ class Generator:
     """Draws cases; the same seed draws the same ones."""
 
     def __init__(self, seeds: Path, seed: int) -> None:
-        self.seeds, self.random = seeds, Random(seed)
+        self.seeds, self.seed, self.random = seeds, seed, Random(seed)
         self.options = {base: options_of(base) for base in BASES}
         self.makers: list[Callable[[], Case]] = [
             *([self.option] * 4), *([self.file] * 4), *([self.json] * 2), self.record, self.manifest, self.weights,
@@ -58,7 +59,8 @@ class Generator:
     def __iter__(self) -> Iterator[Case]:
         yield from self.plain()
         yield from self.known()
-        while True:
+        for number in count():
+            self.random = Random(f"{self.seed} {number}")  # so that a case does not depend on those before it
             yield self.random.choice(self.makers)()
 
     def plain(self) -> Iterator[Case]:
@@ -75,7 +77,8 @@ class Generator:
         words = list(BASES[base])
         for _ in range(self.random.choice((1, 1, 1, 2))):
             words += [self.random.choice(self.options[base]), self.random.choice(WORDS)]
-        return Case(f"option {base}", tuple(words))
+        # a training that went wrong after its first step has told of it
+        return Case(f"option {base}", tuple(words), lines=2 if words[0] == "train" else 1)
 
     def file(self) -> Case:
         """A file with damaged bytes, for a command that reads it."""

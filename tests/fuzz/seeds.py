@@ -44,8 +44,11 @@ def write_seeds(folder: Path) -> None:
 
 
 def _models() -> None:
+    import torch
+
     from akorn.rooms import build
 
+    torch.manual_seed(0)
     build("sudoku", {"architecture": "akorn", "channels": 16, "heads": 2, "steps": 1}).save_pretrained(SUDOKU)
     small = {"architecture": "akorn", "image_size": 16, "channels": 16, "heads": 2, "steps": 1}
     build("objects", small).save_pretrained(OBJECTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from akorn.cli.common import LEDGER, CommonOptions, print_json, say
+from akorn.cli.common import LEDGER, CommonOptions, print_json, printable, say
 from akorn.errors import AkornError
 from akorn.runtime.files import replacing
 
@@ -41,7 +41,7 @@ def run(options: Options) -> int:
     _check_replaceable(options.out)
     with replacing(options.out) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    print(f"wrote {options.out} from {len(records)} records")
+    print(printable(f"wrote {options.out} from {len(records)} records"))
     return status
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -10,12 +11,19 @@ from typing import Any
 from akorn.runtime.text import printable
 
 
+class _Printable(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+
 def prepare() -> None:
     """Let the output take any sign, printing a question mark where its encoding lacks it; a closed input is empty."""
     for stream in (sys.stdout, sys.stderr):  # None where there is no such stream
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if logging.lastResort is not None:  # warnings of the readers, which name files
+        logging.lastResort.setFormatter(_Printable())
     if sys.stdin is None:  # closed by the shell, as `<&-` does
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (for as long as the process lives)
 
