@@ -215,3 +215,27 @@ def test_a_model_that_is_not_there_is_named_before_its_options(akorn_here: Akorn
         folder.mkdir()
     wanted = "config.json: cannot be read" if there else "neither a model's folder nor the name of shipped weights"
     assert_refused(akorn_here("eval", str(folder), "--attacks", "pgd"), wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("solve --votes 100000000000000000000", "--votes must be at most 1,000,000,000, got 100000000000000000000"),
+        ("solve --steps 100000000000000", "--steps must be at most 1,000,000,000"),
+        (f"simulate --steps {10**400}", "got a number of 401 digits"),
+        ("bench --steps 1 100000000000000", "--steps must be at most 1,000,000,000"),
+        ("train sudoku_akorn --train.shard-mb inf", "--train.shard-mb must be a finite number, got inf"),
+        ("train sudoku_akorn --train.steps 100000000000000", "--train.steps must be at most"),
+        ("bench --batch 900000000 --size tiny", "not enough memory"),
+        (f"export {'a' * 300}", "File name too long"),
+        (f"results --folder {'a' * 300}", "File name too long"),
+        (f"eval {'a' * 300}", "File name too long"),
+    ],
+)
+def test_absurd_values_get_one_line(akorn_here: Akorn, words: str, message: str) -> None:
+    assert_refused(akorn_here(*words.split()), message)
+
+
+def test_names_with_escape_codes_are_shown_escaped(akorn_here: Akorn) -> None:
+    for words in (["solve"], ["export"], ["segment"], ["eval"], []):
+        assert_refused(akorn_here(*words, "\x1b[31mred"), "\\x1b[31mred")

@@ -53,6 +53,13 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert not (tmp_path / "RESULTS.md").exists()
 
 
+def test_mistyped_validation_data_is_found_before_the_training(akorn_here: Akorn, tmp_path: Path) -> None:
+    assert akorn_here("data", "make", "sudoku", "boards", "--count", 4, "--test", 1, "--givens", 40).returncode == 0
+    words = ["train", "sudoku_akorn", *TINY, "--data", "boards/train.csv", "--valid", "nowhere.csv"]
+    assert_refused(akorn_here(*words), "nowhere.csv")  # one line: no step was taken
+    assert not list(tmp_path.glob("runs/*/checkpoints/*"))
+
+
 def test_records_are_written_unless_told_not_to_be(akorn_here: Akorn, tmp_path: Path) -> None:
     words = ["eval", "sudoku", "--limit", 2, "--steps", 1, "--json"]
     assert akorn_here(*words, "--results", "None").returncode == 0

@@ -43,3 +43,10 @@ def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
         plot_curves(runs, tmp_path / "y.xyz")
     with pytest.raises(AkornError, match="no runs"):
         plot_curves([], tmp_path / "y.png")
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "[" * 100_000])
+def test_a_line_that_is_nested_too_deep(tmp_path: Path, line: str) -> None:
+    (tmp_path / scalars.FILE).write_text(f"{line}\n")
+    with pytest.raises(AkornError, match="not a line of curves"):
+        scalars.read(tmp_path)

@@ -117,6 +117,54 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
         write(tmp_path, extra={"x": object()})
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("kind", 3), ("name", None), ("seed", []), ("seed", True), ("metrics", [1]), ("config", "x"), ("date", 5),
+     ("extra", [1]), ("extra", {"training": 3}), ("hardware", "x"), ("data", {})],
+)  # fmt: skip
+def test_one_wrong_record_does_not_hide_the_others(tmp_path: Path, key: str, value: object) -> None:
+    good = write(tmp_path)
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps({**json.loads(good.read_text()), key: value}))
+    with pytest.raises(AkornError, match=f"bad.json: damaged, .*{key}.*, expected"):
+        read_records(tmp_path)
+    told: list[AkornError] = []
+    assert [found["file"] for found in read_records(tmp_path, told.append)] == [good.name]
+    assert len(told) == 1
+
+
+def test_results_name_a_wrong_record_and_show_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from akorn.cli import main
+
+    good = write(tmp_path)
+    (tmp_path / "bad.json").write_text(json.dumps({**json.loads(good.read_text()), "metrics": "x"}))
+    for words in ([], ["--json"], ["--out", str(tmp_path / "page.md")]):
+        with pytest.raises(SystemExit) as end:
+            main(["results", "--folder", str(tmp_path), *words])
+        told = capsys.readouterr()
+        assert end.value.code == 2
+        assert told.err == f"akorn: {tmp_path}/bad.json: damaged, metrics is 'x', expected an object; left out\n"
+        shown = (tmp_path / "page.md").read_text() if "--out" in words else told.out
+        assert "board_accuracy" in shown
+
+
+def test_a_page_has_no_escape_codes(tmp_path: Path) -> None:
+    from akorn.ledger import overview
+
+    write(tmp_path, name="\x1b[31mred", config={"a\x07": "\x1b[0m"}, metrics={"x": 10.0})
+    write(tmp_path, name="\x1b[31mred", config={"a\x07": 1}, metrics={"x": 10.0})
+    page = overview(read_records(tmp_path))
+    assert "\\x1b[31mred" in page
+    assert not any(ord(letter) < 32 and letter != "\n" for letter in page)
+
+
+def test_a_metric_beyond_every_float_is_no_figure() -> None:
+    from akorn.ledger.records import is_number
+
+    assert is_number(10**15)
+    assert not is_number(10**400)
+
+
 def record(name: str, seed: int, date: str = "2030-01-01", **metrics: float) -> dict[str, Any]:
     return {
         "kind": "eval",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from akorn.errors import AkornError
-from akorn.runtime.json_files import read_json, read_object
+from akorn.runtime.json_files import DEEPEST, read_json, read_object
 
 
 def test_what_is_there_is_read(tmp_path: Path) -> None:
@@ -16,6 +16,19 @@ def test_what_is_there_is_read(tmp_path: Path) -> None:
     assert read_json(file) == read_object(file) == {"é": [1, None]}
     file.write_text("[1]")
     assert read_json(file) == [1]
+
+
+@pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('[{"a":', "}]")])
+def test_nesting_has_a_bound(tmp_path: Path, opening: str, closing: str) -> None:
+    """Beyond it whoever walks through the values would run out of stack."""
+    file = tmp_path / "a.json"
+    levels = DEEPEST // opening.replace("{", "[").count("[")
+    file.write_text(opening * levels + "1" + closing * levels)
+    read_json(file)
+    for times in (levels + 1, 900, 5_000, 100_000):
+        file.write_text(opening * times + "1" + closing * times)
+        with pytest.raises(AkornError, match=r"a\.json: damaged, .*nested deeper than 100 levels"):
+            read_json(file)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from akorn.errors import AkornError
-from akorn.runtime.pictures import flatten, open_picture
+from akorn.runtime.pictures import flatten, open_picture, open_within
 
 
 def test_a_picture_is_turned_as_its_camera_was_held(tmp_path: Path) -> None:
@@ -80,3 +80,23 @@ for name in ("large.png", "huge.png"):
     first, second = told.stdout.splitlines()
     assert first == "large.png: 10 × 8 pixels, expected at most 60"
     assert second.startswith("huge.png: cannot be read as a picture")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16", "I", "F"])
+def test_large_pictures_are_reduced_before_all_else(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.tif" if mode in ("I", "F") else "a.png")
+    Image.new(mode, (60, 40)).save(path)
+    picture, size = open_within(path, 60 * 40)
+    assert (picture.size, size) == ((60, 40), (40, 60))
+    picture, size = open_within(path, 60 * 40 - 1)
+    assert (picture.size, size) == ((30, 20), (40, 60))
+    assert open_within(path, 1)[0].width * open_within(path, 1)[0].height <= 2
+    flatten(picture)
+
+
+def test_a_reduced_picture_is_turned_too(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.png", exif=exif)
+    picture, size = open_within(tmp_path / "a.png", 1000)
+    assert (picture.size, size) == ((20, 30), (60, 40))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from akorn.runtime.torch_files import foreign_objects
+from akorn.errors import AkornError
+from akorn.runtime.torch_files import check_dense, foreign_objects
 
 
 def test_foreign_objects_are_named(tmp_path: Path) -> None:
@@ -25,3 +26,12 @@ def test_what_is_no_such_file_holds_nothing(tmp_path: Path, content: bytes) -> N
     file.write_bytes(content)
     assert foreign_objects(file) == []
     assert foreign_objects(tmp_path / "nowhere.pth") == []
+
+
+@pytest.mark.parametrize("kind", ["sparse", "meta", "complex"])
+def test_only_dense_numbers_pass(kind: str) -> None:
+    dense = torch.ones(2, 3)
+    check_dense(dense, Path("a.pt"))
+    tensors = {"sparse": dense.to_sparse(), "meta": dense.to("meta"), "complex": dense.to(torch.complex64)}
+    with pytest.raises(AkornError, match=rf"a\.pt holds a tensor that is .*{kind}.*, expected a dense one"):
+        check_dense(tensors[kind], Path("a.pt"))

@@ -17,14 +17,18 @@ from importlib import import_module
 from typing import TypeVar
 
 from akorn._version import __version__
+from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
 from akorn.rooms import commands
+from akorn.runtime import streams
 
 _T = TypeVar("_T")
 
 COMMANDS = commands()
 """Name → (module, what it does): the rooms' and those of this folder."""
+
+_TOO_LARGE = "there is not enough memory for this: choose smaller numbers, or less at once"
 
 # what was expected → how Python complains of a word that is not it
 _UNREADABLE = {
@@ -40,38 +44,47 @@ _SEVERAL = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its exit status: 0, or 2 for bad input."""
+    """Run one command and leave with its exit status: 0, 1 for an answer that was not found, or 2 for bad input."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _print_anything()
+    streams.prepare()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which no command has done yet
         # Threads that wait for each other give way soon: on a busy machine solving is several times quicker for it.
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-    if not words or words[0] in ("-h", "--help"):
-        print(usage(), file=sys.stdout if words else sys.stderr)
-        sys.exit(0 if words else 2)
-    if words[0] == "--version":
-        print(f"akorn {__version__}")
-        return
-    if words[0] not in COMMANDS:
-        _fail(unknown("command", words[0], COMMANDS))
+    status = streams.finish(_attempt(words))
+    if status or words[:1] != ["--version"]:
+        sys.exit(status)
+
+
+def _attempt(words: Sequence[str]) -> int:
+    """The exit status of a command; whatever a user can mend is one line on stderr."""
     try:
-        status = _run(words[0], words[1:])
+        if not words or words[0] in ("-h", "--help"):
+            print(usage(), file=sys.stdout if words else sys.stderr)
+            return 0 if words else 2
+        if words[0] == "--version":
+            print(f"akorn {__version__}")
+            return 0
+        if words[0] not in COMMANDS:
+            raise AkornError(unknown("command", words[0], COMMANDS))
+        return _run(words[0], words[1:])
+    except SystemExit as end:  # help was shown
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except AkornError as error:
-        _fail(str(error))
+        return streams.refuse(str(error))
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
-        sys.exit(0)
-    sys.exit(status)
-
-
-def _print_anything() -> None:
-    """Where a stream's encoding lacks a sign, as ASCII lacks →, a question mark is printed and the work goes on."""
-    for stream in (sys.stdout, sys.stderr):  # None where there is no such stream
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+        streams.silence(sys.stdout)
+        return 0
+    except OSError as error:  # a full disk, or a name that is too long
+        where = "what was to be written or read" if error.filename is None else error.filename
+        return streams.refuse(f"{where}: {error.strerror or error}")
+    except MemoryError as error:
+        return streams.refuse(f"there is not enough memory for this: {error}" if str(error) else _TOO_LARGE)
+    except RuntimeError as error:
+        if re.search(r"allocate memory|not enough memory|out of memory|calculation overflowed", str(error)) is None:
+            raise
+        return streams.refuse(_TOO_LARGE)
 
 
 def usage() -> str:
@@ -107,12 +120,15 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     try:
         with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
             if default is None:
-                return tyro.cli(kind, args=list(words), prog=f"akorn {command}")
-            return tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
+                options = tyro.cli(kind, args=list(words), prog=f"akorn {command}")
+            else:
+                options = tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
     except SystemExit as end:
         if end.code == 2:
             raise AkornError(f"{_one_line(told.getvalue())} (akorn {command} --help)") from None
         raise
+    check_numbers(options)
+    return options
 
 
 def _one_line(box: str) -> str:
@@ -155,8 +171,3 @@ def _kind(kind: str | None) -> str:
     count = kind.count("int") if kind.startswith("typing.Tuple") else 0
     word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
     return f"{count} {word}" if count else word
-
-
-def _fail(message: str) -> None:
-    print(f"akorn: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)

@@ -11,8 +11,9 @@ from typing import Any
 from akorn.errors import AkornError
 from akorn.runtime.devices import pick_device
 from akorn.runtime.files import check_writable, make_folder
+from akorn.runtime.text import printable
 
-__all__ = ["LEDGER", "CommonOptions", "check_ledger", "check_seed", "pick_device", "print_json", "say"]
+__all__ = ["LEDGER", "CommonOptions", "check_ledger", "check_seed", "pick_device", "print_json", "printable", "say"]
 
 LEDGER = Path("results")
 """Where runs and evaluations leave their records unless told otherwise, and where `akorn results` reads them."""
@@ -61,4 +62,4 @@ def print_json(value: Any) -> None:
 
 def say(message: str) -> None:
     """A line for the person in front of the terminal; results go to stdout, this to stderr."""
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)

@@ -36,6 +36,7 @@ def run(options: Options) -> int:
     from akorn.hub import load_weights
 
     found = checkpoint.load_newest(options.run)
+    checkpoint.check_run(found)
     name, room = found.facts["recipe"], room_of_recipe(found.facts["recipe"])
     default = recipes()[name]()
     which = options.weights or default.train.weights

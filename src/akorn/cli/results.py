@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from akorn.cli.common import LEDGER, CommonOptions, print_json
+from akorn.cli.common import LEDGER, CommonOptions, print_json, printable, say
 from akorn.errors import AkornError
 from akorn.runtime.files import replacing
 
@@ -21,24 +21,28 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """Print the tables, or write the page whole."""
+    """Print the tables, or write the page whole. A file that is no record is said and left out: exit status 2."""
     from akorn.ledger import overview, read_records
 
     if not options.folder.is_dir():
         raise AkornError(f"{options.folder}: there is no such folder of records")
-    records = read_records(options.folder)
+    wrong: list[AkornError] = []
+    records = read_records(options.folder, wrong.append)
+    for error in wrong:  # the others are shown all the same
+        say(f"akorn: {error}; left out")
+    status = 2 if wrong else 0
     if options.json:
         print_json(records)
-        return 0
+        return status
     text = overview(records)
     if str(options.out) == "-":
         print(text, end="")
-        return 0
+        return status
     _check_replaceable(options.out)
     with replacing(options.out) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    print(f"wrote {options.out} from {len(records)} records")
-    return 0
+    print(printable(f"wrote {options.out} from {len(records)} records"))
+    return status
 
 
 def _check_replaceable(page: Path) -> None:

@@ -30,6 +30,18 @@ VERSION = 1
 FOLDER = "checkpoints"  # in a run's folder
 MANIFEST = "manifest.json"
 _TEMPORARY = ".tmp-"
+_FACTS: dict[str, type | tuple[type, ...]] = {
+    "recipe": str,
+    "settings": dict,
+    "config": dict,
+    "config.seed": int,
+    "config.precision": str,
+    "config.ema": dict,
+    "config.ema.decay": (int, float),
+    "elapsed": (int, float),
+    "ema_started": bool,
+}
+"""What the training loop tells of a run, by dotted names."""
 _NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -97,7 +109,10 @@ def load(path: Path) -> Checkpoint:
         file = path / name
         if Path(name).name != name or not file.is_file():
             raise AkornError(f"{file}: missing, although the checkpoint's manifest names it")
-        content = file.read_bytes()
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
         if len(content) != entry["bytes"]:
             raise AkornError(f"{file}: damaged, {len(content)} bytes where {entry['bytes']} were written")
         if hashlib.sha256(content).hexdigest() != entry["sha256"]:
@@ -126,15 +141,25 @@ def load_newest(path: Path) -> Checkpoint:
     return load(newest(path / FOLDER) or path)
 
 
+def check_run(found: Checkpoint) -> None:
+    """AkornError unless a checkpoint holds what the training loop writes of its run."""
+    for name, kind in _FACTS.items():
+        _check(found.path / MANIFEST, found.facts, name, kind)
+
+
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint, or of a run's newest, by name: those that the run itself would take."""
     found = load_newest(path)
+    _check(found.path / MANIFEST, found.facts, "config", dict)
     return weights_of(found, found.facts["config"].get("weights", "average"))
 
 
 def weights_of(found: Checkpoint, which: Weights) -> dict[str, Tensor]:
     """Return a checkpoint's weights, by name: the last, or their average where one has begun."""
-    return found.groups["ema" if which == "average" and found.facts.get("ema_started") else "model"]
+    group = "ema" if which == "average" and found.facts.get("ema_started") else "model"
+    if group not in found.groups:
+        raise AkornError(f"{found.path}: holds no tensors of {group}")
+    return found.groups[group]
 
 
 def sweep(folder: Path) -> None:
@@ -150,7 +175,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise AkornError(f"{path}: not a checkpoint, expected a folder with {MANIFEST}")
     if not file.is_file():
         raise AkornError(f"{file}: missing, so {path} is not a whole checkpoint")
-    content = file.read_bytes()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
     manifest = parse_json(content, file)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise AkornError(f"{file}: not a checkpoint of akorn, expected format {FORMAT!r}")
@@ -159,7 +187,44 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     same = content == _text(manifest).encode()  # a changed blank would not change the digest
     if manifest.pop("sha256", None) != _digest(manifest) or not same:
         raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
+    _check_fields(file, manifest)
     return manifest
+
+
+def _check_fields(file: Path, manifest: Mapping[str, Any]) -> None:
+    """AkornError for a field that is absent or not of its type, although the digest is right: who wrote it?"""
+    for name, kind in {"step": int, "facts": dict, "tensors": dict, "files": dict}.items():
+        _check(file, manifest, name, kind)
+    if manifest["step"] < 0:
+        raise AkornError(f"{file}: damaged, step is {manifest['step']}, expected 0 or more")
+    for name, entry in manifest["files"].items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str) or not _whole(entry.get("bytes")):
+            raise AkornError(f"{file}: damaged, files.{name} is {entry!r:.80}, expected a sha256 and a number of bytes")
+    for group, index in manifest["tensors"].items():
+        _check(file, manifest["tensors"], group, dict)
+        for name, entry in index.items():
+            files, shape = (entry.get("files"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
+            if not isinstance(shape, list) or not isinstance(files, list) or not files or not all(map(_whole, shape)):
+                raise AkornError(f"{file}: damaged, the tensor {name!r} of {group} is {entry!r:.80}, expected its"
+                                 " shape and files")  # fmt: skip
+            if foreign := [each for each in files if not isinstance(each, str) or each not in manifest["files"]]:
+                raise AkornError(f"{file}: damaged, {group} has a tensor in {foreign[0]!r:.80}, which is no file of it")
+
+
+def _check(file: Path, holder: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> None:
+    """AkornError unless a field, by its dotted name, is there and of its type."""
+    value: Any = holder
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise AkornError(f"{file}: damaged, it lacks {name}")
+        value = value[part]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        expected = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
+        raise AkornError(f"{file}: damaged, {name} is {value!r:.80}, expected {expected}")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _text(manifest: Mapping[str, Any]) -> str:

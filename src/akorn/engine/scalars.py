@@ -28,7 +28,7 @@ def read(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
             if not isinstance(row["step"], int):
                 raise TypeError("'step' is no whole number")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):  # no newline at its end: cut by a kill
                 continue
             raise AkornError(f"{file}:{number}: not a line of curves ({error!r})") from error

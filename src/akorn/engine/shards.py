@@ -59,6 +59,6 @@ def read(contents: Mapping[str, bytes], index: Mapping[str, Any], where: Path) -
             pieces = [parsed[file][name] for file in entry["files"]]
             flat = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
             tensors[name] = flat.reshape(entry["shape"])
-        except (KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
             raise AkornError(f"{where}: tensor {name!r} cannot be put together ({error!r})") from error
     return tensors

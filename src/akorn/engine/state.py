@@ -108,6 +108,7 @@ class TrainState:
     def load(self, path: Path, fingerprint: str) -> None:
         """Go on from a checkpoint. One that is damaged, or of another run, is refused and changes nothing."""
         found = checkpoint.load(path)
+        checkpoint.check_run(found)
         self._refuse_foreign(found, fingerprint)
         _refuse_other_shapes(path, found.groups["model"], self.model)
         if self.ema:

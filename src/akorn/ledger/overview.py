@@ -9,6 +9,7 @@ from typing import Any
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Value, contents, markdown, summary, value
 from akorn.runtime.nested import flatten
+from akorn.runtime.text import printable
 
 MARK = "by `akorn results`"
 """Stands among the first lines of every page of this kind, so that no other file is taken for one and replaced."""
@@ -41,7 +42,7 @@ def overview(records: Sequence[Record]) -> str:
     ]
     for title, found in named.items():
         lines += ["", f"## {title}", "", *_table(found)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _table(records: Sequence[Record]) -> list[str]:

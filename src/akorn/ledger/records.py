@@ -8,7 +8,7 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,9 +21,15 @@ from akorn.runtime.json_files import read_json
 
 FORMAT = "akorn-record"
 VERSION = 1
+_LARGEST = 10**300
 _LIBRARIES = ("torch", "numpy", "accelerate", "safetensors", "triton")
 
 Record = dict[str, Any]
+
+# what a record must hold, and may hold
+_REQUIRED: dict[str, type] = {"kind": str, "name": str, "seed": int, "metrics": dict, "config": dict, "date": str}
+_OPTIONAL: dict[str, type] = {"overrides": dict, "data": str, "hardware": dict, "extra": dict}
+_WORDS: dict[type, str] = {str: "words", int: "a whole number", dict: "an object"}
 
 
 def write_record(
@@ -121,20 +127,44 @@ def model_name(model: str | Path, training: Mapping[str, Any] | None) -> str:
     return Path(model).name if training is None else str(training["recipe"])
 
 
-def read_records(folder: Path) -> list[Record]:
-    """Return the records of a folder, oldest first, each with its file's name under "file"."""
+def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = None) -> list[Record]:
+    """Return the records of a folder, oldest first, each with its file's name under "file".
+
+    skipped: is called for every file that is not a record, which is left out; without it the first is an AkornError.
+    """
     records = []
     for path in sorted(folder.glob("[!.]*.json")):  # not those that are being written
-        record = read_json(path)
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
-        if record.get("version") != VERSION:
-            raise AkornError(f"{path}: record version {record.get('version')!r}, this akorn reads version {VERSION}")
-        absent = [key for key in ("kind", "name", "seed", "metrics", "config", "date") if key not in record]
-        if absent:
-            raise AkornError(f"{path}: the record lacks {', '.join(absent)}")
-        records.append({**record, "file": path.name})
+        try:
+            records.append({**_read_record(path), "file": path.name})
+        except AkornError as error:
+            if skipped is None:
+                raise
+            skipped(error)
     return sorted(records, key=lambda r: (r["date"], r["file"]))
+
+
+def _read_record(path: Path) -> Record:
+    """One record, whose fields are of the types that tables need."""
+    record = read_json(path)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
+    if record.get("version") != VERSION:
+        raise AkornError(f"{path}: record version {record.get('version')!r}, this akorn reads version {VERSION}")
+    if absent := [key for key in _REQUIRED if key not in record]:
+        raise AkornError(f"{path}: the record lacks {', '.join(absent)}")
+    for key, kind in (_REQUIRED | _OPTIONAL).items():
+        value = record.get(key)
+        if not (isinstance(value, kind) or (key in _OPTIONAL and value is None)) or isinstance(value, bool):
+            raise AkornError(f"{path}: damaged, {key} is {_shown(value)}, expected {_WORDS[kind]}")
+    training = (record.get("extra") or {}).get("training")
+    if not isinstance(training, dict | None):
+        raise AkornError(f"{path}: damaged, extra.training is {_shown(training)}, expected {_WORDS[dict]}")
+    return record
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def commit() -> dict[str, Any]:
@@ -197,4 +227,6 @@ def _as_json(value: object) -> object:
 
 def is_number(value: object) -> bool:
     """Say whether a metric can be averaged."""
+    if isinstance(value, int) and abs(value) > _LARGEST:  # no float holds it
+        return False
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

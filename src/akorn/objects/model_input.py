@@ -12,7 +12,10 @@ from PIL import Image
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.runtime.pictures import flatten, open_picture
+from akorn.runtime.pictures import flatten, open_within
+
+MOST_PIXELS = 3 * 2**22
+"""Of a picture and its mask: larger ones are reduced, which loses nothing, for the model sees far fewer pixels."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Read:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the file's picture."""
+        """Height and width of the picture, and of its mask."""
         return self.original.shape[1], self.original.shape[2]
 
 
@@ -36,8 +39,10 @@ def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = T
     Other proportions are stretched, so that the whole picture gets a mask. With resize=False a picture of another
     size is refused. Grey becomes colours and colours grey where the model needs it.
     """
-    picture = open_picture(path)
+    picture, (height, width) = open_within(path, MOST_PIXELS)
     changes = []
+    if (picture.height, picture.width) != (height, width):
+        changes.append(f"reduced from {width} × {height} to {picture.width} × {picture.height}, and so is its mask")
     mode = "L" if channels == 1 else "RGB"
     if picture.mode != mode:
         if not (picture.mode == "P" and channels == 3):  # a palette is only another way to store colours

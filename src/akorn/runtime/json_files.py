@@ -8,6 +8,10 @@ from typing import Any
 
 from akorn.errors import AkornError
 
+DEEPEST = 100
+"""Levels of nesting that a file may have: far more than any of ours, and far less than what Python can walk through."""
+_TOO_DEEP = f"damaged, not readable as JSON (nested deeper than {DEEPEST} levels)"
+
 
 def read_json(path: Path) -> Any:
     """The value that a file holds; AkornError where it cannot be read or is not JSON."""
@@ -29,6 +33,25 @@ def read_object(path: Path) -> dict[str, Any]:
 def parse_json(content: bytes, path: Path) -> Any:
     """The value in the content of a file, in UTF-8; AkornError, with the file's name, where it is not JSON."""
     try:
-        return json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # not text, not JSON, or numbers or nesting beyond all bounds
+        value = json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise AkornError(f"{path}: {_TOO_DEEP}") from None
+    except ValueError as error:  # not text, not JSON, or numbers beyond all bounds
         raise AkornError(f"{path}: damaged, not readable as JSON ({error})") from error
+    if _is_deep(value):
+        raise AkornError(f"{path}: {_TOO_DEEP}")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a value has more than `DEEPEST` levels; level by level, so that no nesting is too deep to be measured."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inside: list[Any] = []
+        for each in level:
+            if isinstance(each, dict | list):
+                inside.extend(each.values() if isinstance(each, dict) else each)
+        if not inside:
+            return False
+        level = inside
+    return any(isinstance(each, dict | list) for each in level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from akorn.errors import AkornError
 
 MOST_PIXELS = 2**26
+_REDUCED = ("L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F")  # modes that Pillow can average
 _ORIENTATION = 0x0112  # the EXIF tag
 _LYING = (5, 6, 7, 8)  # its values that swap height and width
 
@@ -46,6 +48,30 @@ def open_reduced(
         # A phone lays the sensor's rows down and notes how it was held.
         lying = file.getexif().get(_ORIENTATION) in _LYING
         return ImageOps.exif_transpose(file), (width, height) if lying else (height, width)
+
+
+def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, int]]:
+    """A picture of at most about `most` pixels, and the height and width it has in the file.
+
+    A larger one is made smaller, by a whole factor, before anything else is done with it: conversions and arrays of a
+    picture at the limit take some 4 GB.
+    """
+    with _readable(path), Image.open(path) as file:
+        if file.width * file.height > MOST_PIXELS:
+            raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
+        file.load()
+        lying = file.getexif().get(_ORIENTATION) in _LYING
+        size = (file.width, file.height) if lying else (file.height, file.width)
+        factor = math.isqrt(max(file.width * file.height - 1, 0) // most) + 1
+        if factor == 1:
+            return ImageOps.exif_transpose(file), size
+        if file.mode in _REDUCED:
+            smaller = file.reduce(factor)
+        else:  # palettes have no means
+            sides = (max(file.width // factor, 1), max(file.height // factor, 1))
+            smaller = file.resize(sides, Image.Resampling.NEAREST)
+        smaller.info, smaller.format = dict(file.info), file.format
+        return ImageOps.exif_transpose(smaller), size
 
 
 def picture_size(path: str | Path, *, turn: bool = True) -> tuple[int, int]:

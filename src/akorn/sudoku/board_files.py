@@ -91,7 +91,7 @@ def load_satnet(folder: str | Path) -> tuple[Boards, Boards]:
 def _load_one_hot(path: Path) -> tuple[Path, Boards]:
     import torch
 
-    from akorn.runtime.torch_files import foreign_objects
+    from akorn.runtime.torch_files import check_dense, foreign_objects
 
     if not path.is_file():
         raise AkornError(f"{path} does not exist: a SATNet folder holds features.pt and labels.pt")
@@ -103,6 +103,7 @@ def _load_one_hot(path: Path) -> tuple[Path, Boards]:
         raise AkornError(f"{path} cannot be read as a tensor: {reason}") from None
     if not isinstance(tensor, torch.Tensor):
         raise AkornError(f"{path} holds a {type(tensor).__name__}, expected a tensor [boards, 9, 9, 9]")
+    check_dense(tensor, path)
     if tensor.ndim != 4 or tuple(tensor.shape[1:]) != (9, 9, 9) or len(tensor) == 0:
         raise AkornError(f"{path} has shape {list(tensor.shape)}, expected [boards, 9, 9, 9]")
     hot = tensor != 0

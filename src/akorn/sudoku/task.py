@@ -88,6 +88,8 @@ class SudokuTask(Task):
     def build_data(self, device: torch.device) -> TrainingBoards:
         """The training set on the device."""
         options = self.recipe.data
+        if self.recipe.valid.path is not None:
+            self._validation()  # a mistyped path shows now, not after hours of training
         return TrainingBoards(self._boards(device), options.symmetries, options.reveal)
 
     def choose(self) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, say
+from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, printable, say
 from akorn.errors import AkornError
 from akorn.objects.commands.known_pictures import choose_model, doubts, what_it_knows
 from akorn.runtime.files import check_writable, make_folder
@@ -189,7 +189,7 @@ def _deliver(
         return
     for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
-    print(f"{name}: {len(counts)} clusters → {', '.join(str(path) for path in paths.values())}")
+    print(printable(f"{name}: {len(counts)} clusters → {', '.join(str(path) for path in paths.values())}"))
 
 
 def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.integer]) -> None:

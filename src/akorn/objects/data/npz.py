@@ -10,7 +10,6 @@ import logging
 import math
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -79,12 +78,14 @@ def read_npz(path: str | Path, limit: int | None = None, labels: bool = True) ->
             return _read(path, archive, limit, labels)
     except FileNotFoundError:
         raise AkornError(f"{path} does not exist: expected an npz file with images and labels") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise AkornError(f"{path} is no whole npz file, it may be truncated ({error})") from None
+    except AkornError:
+        raise
     except OSError as error:
         raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
     except MemoryError:
         raise AkornError(f"{path}: its arrays do not fit the memory; ask for fewer pictures") from None
+    except Exception as error:  # zipfile and the codecs (zlib, lzma, bz2) each complain in their own way
+        raise AkornError(f"{path} is no whole npz file, it may be truncated or encrypted ({error})") from None
 
 
 def write_npz(path: str | Path, pictures: Pictures) -> None:
@@ -126,7 +127,7 @@ def tells_clusters(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return "clusters.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # what is wrong with it, reading it tells
         return False
 
 

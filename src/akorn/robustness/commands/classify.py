@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from akorn.cli.common import CommonOptions, check_seed, print_json, say
+from akorn.cli.common import CommonOptions, check_seed, print_json, printable, say
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES, SIDE
 from akorn.runtime.picture_folders import expand_folders
@@ -101,7 +101,7 @@ def _tell(name: str, picture: Picture, answer: Prediction, options: Options) -> 
     for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
     classes = ", ".join(f"{label} {100 * chance:.1f} %" for label, chance in answer.ranking[: options.top])
-    print(f"{name}: {classes}")
+    print(printable(f"{name}: {classes}"))
 
 
 def _complain(wrong: list[str]) -> int:

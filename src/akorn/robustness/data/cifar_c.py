@@ -6,7 +6,6 @@ corruptions, and its figures are ours, not those of the published set.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
 from akorn.robustness.data.labelled_pictures import Pictures
+from akorn.runtime.json_files import read_object
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,7 @@ def _about(folder: Path) -> dict[str, Any] | None:
     path = folder / README
     if not path.is_file():
         return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AkornError(f"{path} cannot be read: {error}") from None
-    if not isinstance(content, dict):
-        raise AkornError(f"{path} holds a {type(content).__name__}, expected an object")
-    return content
+    return read_object(path)
 
 
 def _load(path: Path) -> np.ndarray[Any, Any]:

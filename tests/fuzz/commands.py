@@ -1,0 +1,80 @@
+"""Every command on the smallest work there is, and every option it has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from .seeds import CIFAR, OBJECTS, PUZZLE, SMALL_RUN, SUDOKU
+
+_SOLVE = ("--model", SUDOKU, "--steps", "1", "--votes", "1")
+_SEGMENT = ("--model", OBJECTS, "--clusters", "2", "--out", "out")
+_CLASSIFY = ("--model", CIFAR, "--starts", "1")
+_TRAIN = (*SMALL_RUN, "--valid", "boards.csv", "--out", "trained", "--results", "None")
+
+BASES: dict[str, tuple[str, ...]] = {
+    "solve": ("solve", PUZZLE, *_SOLVE),
+    "solve-file": ("solve", "boards.csv", *_SOLVE),
+    "segment": ("segment", "picture.png", *_SEGMENT),
+    "classify": ("classify", "picture.png", *_CLASSIFY),
+    "simulate": ("simulate", "--size", "16", "--steps", "2", "--frames", "2", "--out", "x.gif"),
+    "simulate-classic": (
+        *("simulate", "--preset", "classic", "--oscillators", "10", "--steps", "2", "--k-count", "2"),
+        *("--frames", "2", "--out", "x.gif"),
+    ),
+    "train": ("train", "sudoku_akorn", "--data", "boards.csv", *_TRAIN),
+    "train-satnet": ("train", "sudoku_akorn", "--data", "satnet", *_TRAIN),
+    "resume": ("train", "sudoku_akorn", "--data", "boards.csv", *_TRAIN, "--out", "run", "--resume"),
+    "export": ("export", "run", "--weights", "last"),
+    "eval-sudoku": ("eval", SUDOKU, "--data", "boards.csv", "--limit", "1"),
+    "eval-satnet": ("eval", SUDOKU, "--data", "satnet"),
+    "eval-objects": ("eval", OBJECTS, "--data", "squares.npz", "--components", "4"),
+    "train-photos": (
+        *("train", "clevrtex_akorn_l1", "--data", "photos", *_TRAIN, "--valid", "squares.npz"),
+        *("--model.image-size", "16", "--model.patch", "4"),
+    ),
+    "eval-cifar": ("eval", CIFAR, "--data", "cifar", "--limit", "2", "--corrupted", "corrupted"),
+    "recipes": ("recipes",),
+    "models": ("models",),
+    "results": ("results", "--folder", "records"),
+    "make-sudoku": ("data", "make", "sudoku", "made", "--count", "1", "--test", "1", "--givens", "40"),
+    "make-shapes": ("data", "make", "shapes", "made", "--count", "1", "--valid", "1", "--test", "1"),
+    "make-cifar10-c": ("data", "make", "cifar10-c", "made", "--data", "cifar", "--limit", "1"),
+    "bench": ("bench", "--size", "tiny", "--couplings", "dense", "--steps", "1", "--channels", "4"),
+}
+"""By a name of ours. Each ends with status 0 in the folder of the seeds."""
+
+
+def options_of(base: str) -> list[str]:
+    """The names of all options of a command, from the dataclasses that tyro reads."""
+    from akorn.cli import COMMANDS
+    from akorn.rooms import parts, recipes
+
+    words = BASES[base]
+    if words[0] == "data":
+        kinds = [module.Options for module in parts("commands.make").values() if words[2] in module.NAMES]
+    elif words[0] == "eval":
+        room = {SUDOKU: "sudoku", OBJECTS: "objects", CIFAR: "robustness"}[words[1]]
+        kinds = [parts("commands.evaluate")[room].Options]
+    else:
+        from importlib import import_module
+
+        kinds = [import_module(COMMANDS[words[0]][0]).Options]
+    found = [name for kind in kinds for name in _names(kind)]
+    if words[0] == "train":
+        found += _names(recipes()[words[1]]())
+    return [f"--{name.replace('_', '-')}" for name in found]
+
+
+def _names(holder: Any, before: str = "") -> list[str]:
+    return list(_walk(holder, before))
+
+
+def _walk(holder: Any, before: str) -> Iterator[str]:
+    for field in dataclasses.fields(holder):
+        value = None if isinstance(holder, type) else getattr(holder, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _walk(value, f"{before}{field.name}.")
+        elif field.name != "settings":
+            yield f"{before}{field.name}"
