@@ -43,7 +43,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "make-cifar10-c": ("data", "make", "cifar10-c", "made", "--data", "cifar", "--limit", "1"),
     "bench": ("bench", "--size", "tiny", "--couplings", "dense", "--steps", "1", "--channels", "4"),
 }
-"""By a name of ours. Each ends with status 0 in the folder of the seeds."""
+"""By a name of ours. Each ends with status 0 in the folder of the seeds, or 1 where a tiny model finds no answer."""
 
 
 def options_of(base: str) -> list[str]:

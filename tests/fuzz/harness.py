@@ -31,7 +31,7 @@ class Case:
     lines: int = 1
     """How many lines there may be on stderr beside exit status 2."""
     good: bool = False
-    """Whether nothing is wrong with it: the exit status must be 0."""
+    """Whether nothing is wrong with it: the exit status must be 0, or 1 where no answer was found."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def attempt(case: Case, seeds: Path) -> tuple[str, str] | None:
         status, crash, out, err = _call(case)
         if crash is not None:
             return "traceback", crash
-        if status not in STATUSES or (case.good and status):
+        if status not in STATUSES or (case.good and status not in (0, 1)):
             return "status", f"{status}: {err[-300:]}"
         lines = err.splitlines()
         if "Traceback" in err or (status == 2 and not 1 <= len(lines) <= case.lines):

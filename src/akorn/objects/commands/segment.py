@@ -81,10 +81,8 @@ def run(options: Options) -> int:
     model = options.model if options.model is not None else choose_model(options.images)
     segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
     clusters = _clusters(options, model, data_set_of(model))
-    if options.model is None:
-        options = replace(options, model=model)
-        if not options.json:
-            say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
+    chosen = options.model is None
+    options = replace(options, model=model)
     side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
     wrong = False
@@ -97,6 +95,8 @@ def run(options: Options) -> int:
             if options.json:
                 print_json({"image": name, "error": str(error)})
             say(f"akorn: {' '.join(str(error).split())}")
+    if chosen and not wrong and not options.json:
+        say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     return 2 if wrong else 0
 
 
