@@ -136,6 +136,10 @@ def test_a_mistyped_folder_is_told_what_is_near(tmp_path: Path, monkeypatch: pyt
             models.load_model(mistyped)
     with pytest.raises(AkornError, match=r"runs/sudoku-seed0 holds no model; did you mean runs/sudoku-seed0/model\?$"):
         models.load_model("runs/sudoku-seed0")
+    with pytest.raises(AkornError, match=r"no such folder, .* did you mean runs/sudoku-seed0/model\?$"):
+        hub.read_folder(Path("runs/sudoku-seed1/model"))  # what --init of the CIFAR recipes reads
+    with pytest.raises(AkornError, match=r"no such folder, expected one with config.json and model.safetensors$"):
+        hub.read_folder(Path("x" * 300))
     for far in ("runs/xyz", "/nowhere/at/all", "x" * 300, "a\0b"):
         with pytest.raises(
             AkornError, match="neither a model's folder nor the name of shipped weights: the known ones"

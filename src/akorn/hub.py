@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from abc import ABC
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 
 from akorn.errors import AkornError
 from akorn.model_cards import CARD
+from akorn.near_folders import near_folders
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
 from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
@@ -140,8 +142,10 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
 
 def read_config(folder: Path) -> Config:
     """Read what a model's folder says of it, or say what is wrong with that."""
-    if not folder.is_dir():
-        raise AkornError(f"{folder}: no such folder, expected one with {CONFIG} and {WEIGHTS}")
+    if not os.path.isdir(folder):  # unlike Path's, it takes names that are too long or hold a zero byte
+        near = near_folders(folder)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise AkornError(f"{folder}: no such folder, expected one with {CONFIG} and {WEIGHTS}{hint}")
     config = _read_config(folder / CONFIG)
     return Config(config.pop("task"), config, config.pop("sha256", None))
 
