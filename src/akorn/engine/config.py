@@ -113,7 +113,7 @@ def check(config: TrainConfig) -> None:
         ("batch_size", config.batch_size, config.batch_size >= 1, "1 or more"),
         ("checkpoint_every", config.checkpoint_every, config.checkpoint_every >= 0, "0 or more"),
         ("keep", config.keep, config.keep >= 1, "1 or more"),
-        ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb < math.inf, "0.01 or more"),
+        ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "0.01 or more, and at most 10⁹"),
         ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
         ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
         ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),
