@@ -226,10 +226,11 @@ def test_a_model_that_is_not_there_is_named_before_its_options(akorn_here: Akorn
         ("bench --steps 1 100000000000000", "--steps must be at most 1,000,000,000"),
         ("train sudoku_akorn --train.shard-mb inf", "--train.shard-mb must be a finite number, got inf"),
         ("train sudoku_akorn --train.steps 100000000000000", "--train.steps must be at most"),
+        ("train sudoku_akorn --train.shard-mb 1e308", "shard_mb is 1e+308, expected 0.01 or more, and at most 10⁹"),
         ("bench --batch 900000000 --size tiny", "not enough memory"),
         (f"export {'a' * 300}", "File name too long"),
         (f"results --folder {'a' * 300}", "File name too long"),
-        (f"eval {'a' * 300}", "File name too long"),
+        (f"eval {'a' * 300}", "shipped weights"),
     ],
 )
 def test_absurd_values_get_one_line(akorn_here: Akorn, words: str, message: str) -> None:

@@ -100,3 +100,15 @@ def test_a_reduced_picture_is_turned_too(tmp_path: Path) -> None:
     Image.new("RGB", (60, 40)).save(tmp_path / "a.png", exif=exif)
     picture, size = open_within(tmp_path / "a.png", 1000)
     assert (picture.size, size) == ((20, 30), (60, 40))
+
+
+def test_a_damaged_tiff_gets_one_line(tmp_path: Path) -> None:
+    """Pillow warns of its tags, in lines of its own."""
+    Image.new("RGB", (16, 16)).save(tmp_path / "a.tif")
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    for place in (17, 41):  # the counts of two tags
+        content[place] = 0x20
+    (tmp_path / "a.tif").write_bytes(content)
+    code = "from akorn.runtime.pictures import open_picture as o\ntry: o('a.tif')\nexcept ValueError as e: print(e)"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

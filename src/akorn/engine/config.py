@@ -126,7 +126,7 @@ def check(config: TrainConfig) -> None:
         ("checkpoint_every", config.checkpoint_every, config.checkpoint_every >= 0, "0 or more"),
         ("checkpoint_minutes", config.checkpoint_minutes, 0 <= config.checkpoint_minutes < math.inf, "0 or more"),
         ("keep", config.keep, config.keep >= 1, "1 or more"),
-        ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "from 0.01 to 10⁹"),
+        ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "0.01 or more, and at most 10⁹"),
         ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
         ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
         ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),

@@ -21,6 +21,8 @@ _LYING = (5, 6, 7, 8)  # its values that swap height and width
 # Our own limit is the lower one, and is told in one line. For good, since threads read pictures and share the filters;
 # at their end, so that whoever asks for Pillow's warning still gets it.
 warnings.simplefilter("ignore", Image.DecompressionBombWarning, append=True)
+# What Pillow warns of in a damaged file, it or we refuse, again in one line.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.", append=True)
 
 
 def open_picture(path: str | Path) -> Image.Image:
