@@ -157,6 +157,9 @@ def test_an_optimisers_state_comes_back_in_its_parameters_layout() -> None:
     kept = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in _state(made, model).items()}
     again = optimiser.build(OptimiserConfig(), model)
     optimiser.load_state_tensors(again, model, kept)
+    name = next(name for name in kept if name.startswith("step/"))
+    with pytest.raises(AkornError, match=f"the optimiser's state lacks '{name}'"):
+        optimiser.load_state_tensors(again, model, {key: value for key, value in kept.items() if key != name})
     for name, tensor in _state(again, model).items():
         torch.testing.assert_close(tensor, kept[name])
     assert again.state[model.weight]["exp_avg"].stride() == model.weight.stride()

@@ -57,6 +57,10 @@ def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[
         if key != "step":  # in the parameter's memory layout, which fused optimisers insist on
             tensor = torch.empty_like(parameters[index[name]].detach(), device=tensor.device).copy_(tensor)
         state.setdefault(index[name], {})[key] = tensor
+    needed = {key for parts in state.values() for key in parts}
+    for number, parts in state.items():
+        if missing := sorted(needed - parts.keys()):
+            raise AkornError(f"the optimiser's state lacks '{missing[0]}/{names[number]}'")
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
