@@ -48,7 +48,7 @@ class Removing(ToyTask):
 
     def choose(self) -> None:
         if self.calls == 12:
-            shutil.rmtree(self.folder)
+            _remove(self.folder)
 
 
 @pytest.mark.parametrize(("name", "kept"), [("", False), ("tensorboard", True)])
@@ -122,3 +122,9 @@ class Failing(ToyTask):
 
     def choose(self) -> None:
         raise ValueError("something else")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which a thread may just be writing."""
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
