@@ -490,5 +490,6 @@ def test_in_cuda_graphs_of_the_compiler(kind: str, gradients: ann.Gradients, aut
             optimiser.zero_grad()
             found.append(float(loss.detach()))
         losses.append(found)
-    assert losses[0] == pytest.approx(losses[1], rel=3e-2 if autocast else 1e-4)
+    largest = max(map(abs, losses[0]))  # energies of both signs cancel, bf16's rounding does not
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4, abs=3e-2 * largest if autocast else 0.0)
     assert len(set(losses[0])) == 6
