@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 import torch
 
 from akorn.baselines import EnergyTransformer, ItrSA, Transformer
+from akorn.baselines.attention import PositionName
 
 GRID = (3, 3)
 
@@ -73,8 +72,8 @@ def test_itrsa_ends_in_a_norm_over_the_channels() -> None:
     assert not any(name.startswith("norm") for name in without.state_dict())
 
 
-@pytest.mark.parametrize("position", ["absolute", "gta", "rotary"])
-def test_positions_break_the_symmetry_of_the_tokens(position: Literal["absolute", "gta", "rotary"]) -> None:
+@pytest.mark.parametrize("position", ["absolute", "gta", "rotary", "learned-rotary"])
+def test_positions_break_the_symmetry_of_the_tokens(position: PositionName) -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 9, 16)
     order = torch.randperm(9)
@@ -87,7 +86,7 @@ def test_positions_break_the_symmetry_of_the_tokens(position: Literal["absolute"
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="needs a grid"):
         ItrSA(16, 2)
-    with pytest.raises(ValueError, match="expected absolute, gta"):
+    with pytest.raises(ValueError, match="expected one of absolute, gta"):
         ItrSA(16, 2, grid=GRID, position="polar")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="16 channels cannot be split into 3 heads"):
         EnergyTransformer(16, 3)

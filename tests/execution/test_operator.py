@@ -139,6 +139,7 @@ def test_all_ways_of_gradients(gradients: ann.Gradients) -> None:
 
 OPTIONS = {
     "no omega": {"omega": None},
+    "damped": {"omega": None, "damped": True},
     "pairs": {"omega": ann.PairwiseFrequency(4)},
     "fixed gamma": {"learn_gamma": False},
     "residual": {"rule": ann.Residual()},

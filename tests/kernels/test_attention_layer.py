@@ -29,6 +29,8 @@ POSITIONS = {
     "plain": lambda: akn.Position((3, 4)),
     "absolute": lambda: akn.AbsolutePosition((3, 4), 32),
     "rotary": lambda: akn.RotaryPosition((3, 4), 16),
+    "learned rotary": lambda: akn.RotaryPosition((3, 4), 16, learn=True),
+    "learned rotary, shared": lambda: akn.RotaryPosition((3, 4), 16, learn=True, symmetric=True),
     "GTA": lambda: akn.GTA((3, 4), 16),
     "symmetric GTA": lambda: akn.GTA((3, 4), 16, symmetric=True),
 }

@@ -75,7 +75,14 @@ def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_out
 
 
 @pytest.mark.parametrize(
-    "position", [None, akn.Position((3, 4)), akn.RotaryPosition((3, 4), 16), akn.GTA((3, 4), 16, symmetric=True)]
+    "position",
+    [
+        None,
+        akn.Position((3, 4)),
+        akn.RotaryPosition((3, 4), 16),
+        akn.RotaryPosition((3, 4), 16, learn=True),
+        akn.GTA((3, 4), 16, symmetric=True),
+    ],
 )
 def test_positions(device, position):
     from akorn.kernels import solve

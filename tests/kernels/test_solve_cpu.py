@@ -86,7 +86,14 @@ def test_random_sizes():
 
 
 @pytest.mark.parametrize(
-    "position", [None, akn.Position((3, 4)), akn.RotaryPosition((3, 4), 16), akn.GTA((3, 4), 16, symmetric=True)]
+    "position",
+    [
+        None,
+        akn.Position((3, 4)),
+        akn.RotaryPosition((3, 4), 16),
+        akn.RotaryPosition((3, 4), 16, learn=True),
+        akn.GTA((3, 4), 16, symmetric=True),
+    ],
 )
 def test_positions(position):
     agrees(a_layer(grid=None, position=position))

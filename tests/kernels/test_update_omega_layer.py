@@ -163,6 +163,23 @@ def test_chains_reach_what_gamma_is_made_of(fused, calls, monkeypatch):
     close(found, expected_of(monkeypatch, layer, *state))
 
 
+@pytest.mark.parametrize("gradients", [akn.Store(), akn.Recompute(2)])
+def test_a_damped_step_and_the_gradient_of_its_gamma(fused, monkeypatch, gradients):
+    """The step γ/(1 + γ) is fused, and its gradient reaches γ."""
+    torch.manual_seed(0)
+    options = {"gamma": 1.0, "learn_gamma": True, "damped": True, "gradients": gradients}
+    layer, state = akn.KuramotoLayer(12, 3, akn.DenseCoupling(12), **options).to(F64), a_state(fused)
+    from akorn.execution import fused_step as step
+
+    taken, plain = [], step.update
+    monkeypatch.setattr(step, "update", lambda *a: taken.append(a[3].item()) or plain(*a))
+    found = run(layer, *state)
+    assert taken[:3] == [0.5] * 3
+    close(found, expected_of(monkeypatch, layer, *state))
+    smaller = akn.KuramotoLayer(12, 3, layer.coupling, gamma=0.5).to(F64)
+    close(found[:1], run(smaller, *state)[:1])
+
+
 @pytest.mark.parametrize("made", [False, True])
 def test_chains_refuse_a_gamma_that_is_no_parameter(fused, made):
     layer, (x, c) = a_layer("matrix", gradients=akn.Recompute()).to(fused), a_state(fused)

@@ -117,6 +117,20 @@ def test_rules_are_the_ablations(kind: str) -> None:
     assert not torch.allclose(sphere(x, c, 1), make(kind)(x, c, 1))
 
 
+@pytest.mark.parametrize("rule", [ann.Kuramoto(), ann.WithoutProjection()])
+def test_a_damped_layer_adds_its_state_in_place_of_the_rotation(rule: ann.UpdateRule) -> None:
+    x, c = state("conv2d"), state("conv2d", seed=2)
+    layer = make("conv2d", omega=None, gamma=0.5, learn_gamma=True, damped=True, rule=rule)
+    dim = osc.channel_axis(x)
+    x = osc.normalize(osc.group(x, 4, dim), dim)
+    force = osc.group(layer.coupling(osc.ungroup(x, dim)) + c, 4, dim)
+    wanted = rule.step(x, force, x, torch.tensor(0.5), dim)  # x where Ωx would be
+    torch.testing.assert_close(layer(osc.ungroup(x, dim), c, 1), osc.ungroup(wanted, dim))
+    assert "damped" in repr(layer)
+    with pytest.raises(ValueError, match="without Ω"):
+        make("conv2d", damped=True)
+
+
 @pytest.mark.parametrize("n", NS)
 @pytest.mark.parametrize("kind", ["dense", "sparse-blocks", "conv1d", "conv2d", "attention-gta"])
 def test_gradients(kind: str, n: int) -> None:

@@ -37,6 +37,27 @@ def test_gta_starts_as_rotary_with_its_inverse_on_the_output() -> None:
     assert len(list(ann.GTA((3, 4), 8, symmetric=True).parameters())) == 2
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_learned_rotary_starts_as_rotary_and_is_saved(symmetric: bool) -> None:
+    position = ann.RotaryPosition((3, 4), 8, learn=True, symmetric=symmetric)
+    fixed, x = ann.RotaryPosition((3, 4), 8), torch.randn(2, 3, 12, 8)
+    torch.testing.assert_close(position.on_query(x), fixed.on_query(x))
+    torch.testing.assert_close(position.on_key(x), fixed.on_key(x))
+    assert torch.equal(position.on_output(position.on_value(x)), x)
+    assert sorted(position.state_dict()) == (["query"] if symmetric else ["key", "query"])
+    assert not fixed.state_dict()
+    (position.on_query(x) * position.on_key(x)).sum().backward()
+    for parameter in position.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.abs().sum() > 0
+    with torch.no_grad():
+        position.query[:] = position.query[:1]
+    larger = position.resize((6, 5))
+    torch.testing.assert_close(larger.query, position.query[:1].expand_as(larger.query))
+    assert larger.symmetric == symmetric
+    torch.testing.assert_close(fixed.resize((6, 5)).matrices, rotary_matrices((6, 5), 8))
+
+
 def test_what_is_not_saved_is_there_after_loading() -> None:
     """Rotary matrices follow from the grid; built on the meta device they have no values until weights are loaded."""
 
@@ -115,6 +136,10 @@ BAD = {
     "only a key": (
         lambda: ann.GTA.from_matrices((2,), torch.zeros(2, 3, 2, 2), torch.zeros(2, 3, 2, 2), torch.zeros(2, 3, 2, 2)),
         "given together",
+    ),
+    "learned apart": (
+        lambda: ann.AttentionCoupling(16, 2, position=ann.RotaryPosition((2, 3), 8, learn=True), symmetric=True),
+        r"RotaryPosition\(…, symmetric=True\)",
     ),
     "head too small": (lambda: ann.GTA((3, 3), 6), "head of 6 components.*multiple of 4"),
     "channels": (lambda: ann.AbsolutePosition((3, 3), 6), "6 channels cannot hold"),

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 import akorn
-from akorn import models, oscillators
+from akorn import models
+from akorn import oscillators as osc
 from akorn.errors import AkornError
 from akorn.rooms import config_of
 from akorn.settings import as_json
@@ -29,6 +30,10 @@ CONFIGS: dict[str, ModelConfig] = {
     "symmetric": replace(TINY, symmetric=True),
     "absolute": replace(TINY, position="absolute"),
     "rotary": replace(TINY, position="rotary"),
+    "learned rotary": replace(TINY, position="learned-rotary"),
+    "symmetric rotary": replace(TINY, position="learned-rotary", symmetric=True),
+    "damped": replace(TINY, omega=False, step="damped"),
+    "damped, recomputed": replace(TINY, omega=False, step="damped", recompute=True),
     "no projection": replace(TINY, rule="without-projection"),
     "residual": replace(TINY, rule="residual"),
     "n = 2": replace(TINY, n=2),
@@ -103,12 +108,12 @@ def test_energies_are_those_of_the_layer_and_can_be_chosen() -> None:
     assert isinstance(model, SudokuModel)
     x0 = torch.randn(2, 81, 32)
     paper = model.evolve(puzzles(), 3, x0=x0).energies
-    published = model.evolve(puzzles(), 3, x0=x0, energy=oscillators.published_energy).energies
+    published = model.evolve(puzzles(), 3, x0=x0, energy=osc.published_energy).energies
     assert paper is not None
     assert published is not None
     c = model.embedding(puzzles())
     start = torch.where((puzzles() > 0)[..., None], c, x0)
-    x = oscillators.ungroup(oscillators.normalize(oscillators.group(start, 4)))
+    x = osc.ungroup(osc.normalize(osc.group(start, 4)))
     layer = model.blocks[0].layer
     torch.testing.assert_close(paper[0], layer.energy(x, c))
     assert (published - paper).abs().min() > 1e-3
@@ -152,6 +157,40 @@ def test_the_papers_model_has_its_size() -> None:
     assert sum(p.numel() for p in model.parameters()) * 2 < 8e6  # in 16 bits, for the weights that ship
 
 
+@torch.no_grad()
+def test_the_readout_follows_n_unless_a_folder_is_older() -> None:
+    for name, n in (("paper", 4), ("n = 2", 2), ("n = 16", 16)):
+        settings = as_json(CONFIGS[name])
+        assert tiny(CONFIGS[name]).blocks[0].readout.n_out == n
+        settings.pop("n_out")
+        older = config_of("sudoku", settings)  # of a folder from before N′ followed N
+        assert tiny(older).blocks[0].readout.n_out == 4
+
+
+@torch.no_grad()
+def test_a_damped_model_adds_its_state_in_place_of_the_rotation() -> None:
+    """Π[x + γ(x + Proj(c + Jx))], as the published models without Ω, on all ways of running it."""
+    model = tiny(CONFIGS["damped"])
+    layer = model.blocks[0].layer
+    assert layer.omega is None
+    assert layer.gamma.item() == 1.0
+    assert layer.gamma.requires_grad
+    layer.gamma.fill_(0.7)
+    x0 = torch.randn(2, 81, 32)
+    x, c, _ = model.begin(puzzles(), x0=x0)
+    x, c = (osc.group(a, 4) for a in (x, c + layer.bias))
+    for _ in range(3):
+        force = c + osc.group(layer.coupling(osc.ungroup(x)), 4)
+        x = osc.normalize(x + 0.7 * (x + osc.project(force, x)))
+    wanted = model.answer(model.blocks[0].readout(osc.ungroup(x)))
+    torch.testing.assert_close(model(puzzles(), 3, x0=x0), wanted)  # a CPU's long passes
+    with torch.enable_grad():
+        torch.testing.assert_close(model(puzzles(), 3, x0=x0), wanted)
+    undamped = tiny(CONFIGS["no omega"])
+    undamped.load_state_dict(model.state_dict())
+    assert not torch.allclose(undamped(puzzles(), 3, x0=x0), wanted, atol=1e-3)
+
+
 def test_configs_survive_json_and_bad_ones_are_named() -> None:
     for config in CONFIGS.values():
         assert config_of("sudoku", json.loads(json.dumps(as_json(config)))) == config
@@ -164,6 +203,9 @@ def test_configs_survive_json_and_bad_ones_are_named() -> None:
         ({"position": "polar"}, "position is 'polar'"),
         ({"heads": 5}, "32 channels cannot be split into 5 heads"),
         ({"n": 5}, "n=5"),
+        ({"n_out": 0}, "n_out is 0"),
+        ({"step": "damped"}, "step is damped, expected gamma in a model with natural frequencies"),
+        ({"step": "damped", "omega": False, "rule": "residual"}, "with the residual rule"),
     ):
         with pytest.raises(AkornError, match=words):
             config_of("sudoku", {**good, **change})

@@ -62,6 +62,9 @@ def test_the_papers_protocol() -> None:
     assert (t.ema.decay, t.ema.every, t.ema.after) == (0.995, 10, 100)
     assert RECIPES["sudoku_itrsa"]().train.optimiser.learning_rate == 5e-4
     assert RECIPES["sudoku_transformer"]().model == ItrSAConfig(blocks=8, steps=1)
+    assert RECIPES["sudoku_itrsa_gta"]().model == ItrSAConfig(position="gta")
+    assert RECIPES["sudoku_akorn_no_omega"]().model == SudokuConfig(omega=False, step="damped")
+    assert RECIPES["sudoku_akorn_rope"]().model == SudokuConfig(position="learned-rotary")
     differing = {name: RECIPES[name]().model for name in RECIPES if name.startswith("sudoku_akorn_")}
     assert len(set(differing.values())) == len(differing) >= 9  # every ablation is another model
     assert paper.model not in differing.values()

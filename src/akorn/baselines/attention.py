@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 
@@ -10,7 +10,7 @@ from akorn.baselines.iterated import IteratedBlock
 from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, LayerNorm, Position, RotaryPosition
 from akorn.nn.position import Grid
 
-PositionName = Literal["absolute", "gta", "rotary", "none"]
+PositionName = Literal["absolute", "gta", "rotary", "learned-rotary", "none"]
 
 
 class ItrSABlock(IteratedBlock):
@@ -40,8 +40,8 @@ class ItrSA(nn.Module):
         heads: heads of the attention.
         grid: how the tokens lie; needed for every position but "none".
         blocks: number of blocks L, each with weights of its own.
-        position: "absolute" (learned from sines and cosines, added to the input), "gta" or "rotary" (both in the
-            attention of every block), or "none".
+        position: "absolute" (learned from sines and cosines, added to the input), "gta", "rotary" or
+            "learned-rotary" (all in the attention of every block), or "none".
         norm: end with a LayerNorm over the channels, as the published baselines do.
 
     """
@@ -104,8 +104,8 @@ class Transformer(ItrSA):
 
 
 def _input_position(name: PositionName, grid: Grid | None, channels: int) -> AbsolutePosition | None:
-    if name not in ("absolute", "gta", "rotary", "none"):
-        raise ValueError(f"position is {name!r}, expected absolute, gta, rotary or none")
+    if name not in get_args(PositionName):
+        raise ValueError(f"position is {name!r}, expected one of {', '.join(get_args(PositionName))}")
     if name != "none" and grid is None:
         raise ValueError(f"the position {name!r} needs a grid")
     return AbsolutePosition(grid, channels) if name == "absolute" and grid is not None else None
@@ -114,6 +114,6 @@ def _input_position(name: PositionName, grid: Grid | None, channels: int) -> Abs
 def _attention_position(name: PositionName, grid: Grid | None, head_dim: int) -> Position | None:
     if name == "gta" and grid is not None:
         return GTA(grid, head_dim)
-    if name == "rotary" and grid is not None:
-        return RotaryPosition(grid, head_dim)
+    if name in ("rotary", "learned-rotary") and grid is not None:
+        return RotaryPosition(grid, head_dim, learn=name == "learned-rotary")
     return None

@@ -59,8 +59,9 @@ class AttentionCoupling(nn.Module):
             raise ValueError(f"the position is for heads of {position.head_dim} components, not {channels // heads}")
         if position is not None and position.channels not in (None, channels):
             raise ValueError(f"the position is for {position.channels} channels, not {channels}")
-        if symmetric and isinstance(position, GTA) and not position.symmetric:
-            raise ValueError("a symmetric coupling needs symmetric positions: GTA(…, symmetric=True)")
+        if symmetric and isinstance(position, GTA | RotaryPosition) and not position.symmetric:
+            kind = type(position).__name__
+            raise ValueError(f"a symmetric coupling needs symmetric positions: {kind}(…, symmetric=True)")
         if position is None and grid is not None:
             position = GTA(grid, channels // heads, symmetric=symmetric)
         if mask is not None:
@@ -119,7 +120,7 @@ class AttentionCoupling(nn.Module):
         if place is None or type(place) in (Position, AbsolutePosition):
             return ()
         if type(place) is RotaryPosition:
-            return place.matrices, place.matrices
+            return place.pair
         if type(place) is GTA and place.symmetric:
             return place.query, place.query, place.value, place.value.mT
         return (place.query, place.key, place.value, place.output) if type(place) is GTA else None

@@ -58,6 +58,8 @@ class KuramotoLayer(GradientFlags, nn.Module):
         omega: Ω, a `NaturalFrequency` or `PairwiseFrequency`; None for no rotation.
         gamma: the step size γ, or its start where it is learned; a tensor keeps its precision.
         learn_gamma: whether γ is trained.
+        damped: take the step γ/(1 + γ) instead of γ. A layer without Ω that adds x in its place, Π[x + γ(x + Proj(…))],
+            takes this step: so the published models without Ω ran.
         rule: the update rule; by default `Kuramoto`, Eq. 4–5.
         stimulus: applied to c once before the steps, a `GroupNorm` for example.
         bias: add a learned constant to c, one value for each channel. (The linear couplings here have none of their
@@ -71,6 +73,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
     """
 
     gamma: Tensor
+    damped = False  # of layers pickled before there was a choice
     one_operator = True
     """Whether `torch.compile` takes T steps for one operator; set it to False to unroll them."""
 
@@ -83,6 +86,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
         omega: nn.Module | None = None,
         gamma: float | Tensor = 1.0,
         learn_gamma: bool = False,
+        damped: bool = False,
         rule: UpdateRule | None = None,
         stimulus: nn.Module | None = None,
         bias: bool = False,
@@ -110,6 +114,9 @@ class KuramotoLayer(GradientFlags, nn.Module):
         self.stimulus = stimulus
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
         self.gradients = self._told(gradients, recompute, gradient_steps)
+        if damped and omega is not None:
+            raise ValueError("a damped step stands for a layer without Ω, this one has omega")
+        self.damped = damped
         start = one_number("gamma", gamma)
         if learn_gamma:
             self.gamma = nn.Parameter(start)
@@ -154,6 +161,11 @@ class KuramotoLayer(GradientFlags, nn.Module):
         )
         return Evolution(x.contiguous() if moved else x, energies, states)
 
+    @property
+    def step_size(self) -> Tensor:
+        """What multiplies Δx: γ, or γ/(1 + γ) where the step is damped."""
+        return self.gamma / (1 + self.gamma) if self.damped else self.gamma
+
     def step(self, x: Tensor, c: Tensor) -> Tensor:
         """One update of a normalised state, with c as the layer's stimulus and bias have already made it."""
         return execution.advance(self.one_step(), x, c, None)[0]
@@ -168,7 +180,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
         return execution.Step(
             coupling=self.coupling,
             n=self.n,
-            gamma=lambda: self.gamma,
+            gamma=lambda: self.step_size,
             rotation=rotation(self.omega),
             rule=self.rule,
             kuramoto=type(self.rule) is Kuramoto,
@@ -233,7 +245,8 @@ class KuramotoLayer(GradientFlags, nn.Module):
     def extra_repr(self) -> str:
         """What print() shows of the layer itself."""
         learned = "learned" if isinstance(self.gamma, nn.Parameter) else "fixed"
-        gamma = "?" if self.gamma.is_meta else f"{float(self.gamma):.3g}"
+        learned += ", damped" if self.damped else ""
+        gamma = "?" if self.gamma.is_meta else f"{self.gamma.item():.3g}"
         rule = type(self.rule).__name__
         return f"channels={self.channels}, n={self.n}, gamma={gamma} ({learned}), rule={rule}"
 

@@ -120,17 +120,43 @@ class AbsolutePosition(Position):
 
 
 class RotaryPosition(Position):
-    """Rotary positions: pairs of query and key components rotate with the place, row and column in turn."""
+    """Rotary positions: pairs of query and key components rotate with the place, row and column in turn.
+
+    Args:
+        grid: how the tokens lie.
+        head_dim: components of a head, a multiple of twice the number of the grid's axes.
+        learn: rotations are where the matrices start; they are then free and learned, as the paper's variant is.
+        symmetric: keys share the queries' matrices, for a symmetric coupling.
+
+    """
 
     matrices: Tensor
+    query: Tensor
+    key: Tensor
 
-    def __init__(self, grid: Grid, head_dim: int) -> None:
+    def __init__(self, grid: Grid, head_dim: int, *, learn: bool = False, symmetric: bool = False) -> None:
         super().__init__(grid)
         self.head_dim = head_dim
-        self.register_buffer("matrices", rotary_matrices(grid, head_dim), persistent=False)
+        self.learn, self.symmetric = learn, symmetric or not learn
+        start = rotary_matrices(grid, head_dim)
+        if not learn:
+            self.register_buffer("matrices", start, persistent=False)
+            return
+        self.query = nn.Parameter(start)
+        if not symmetric:
+            self.key = nn.Parameter(start.clone())
+
+    @property
+    def pair(self) -> tuple[Tensor, Tensor]:
+        """The matrices of queries and of keys: [tokens, head_dim/2, 2, 2] each."""
+        if not self.learn:
+            return self.matrices, self.matrices
+        return self.query, self.query if self.symmetric else self.key
 
     def renew(self, device: torch.device) -> None:
-        """Make the matrices anew, in place unless they are elsewhere."""
+        """Make the matrices anew, in place unless they are elsewhere; learned ones are saved."""
+        if self.learn:
+            return
         with torch.device("cpu"):
             start = rotary_matrices(self.grid, self.matrices.shape[1] * 2)
         if self.matrices.device == device:
@@ -140,11 +166,20 @@ class RotaryPosition(Position):
 
     def on_query(self, q: Tensor) -> Tensor:
         """Rotate the queries."""
-        return apply_pairs(self.matrices, q)
+        return apply_pairs(self.pair[0], q)
 
     def on_key(self, k: Tensor) -> Tensor:
         """Rotate the keys."""
-        return apply_pairs(self.matrices, k)
+        return apply_pairs(self.pair[1], k)
+
+    @torch.no_grad()
+    def resize(self, grid: Grid) -> RotaryPosition:
+        """The same positions for another grid: learned ones by linear interpolation, others counted on."""
+        assert self.head_dim is not None
+        resized = RotaryPosition(grid, self.head_dim, learn=self.learn, symmetric=self.symmetric).to(self.pair[0])
+        for name, matrices in self.named_parameters():
+            resized.get_parameter(name).copy_(_interpolated(matrices, self.grid, resized.grid))
+        return resized
 
 
 class GTA(Position):
@@ -211,15 +246,17 @@ class GTA(Position):
     @torch.no_grad()
     def resize(self, grid: Grid) -> GTA:
         """The same positions for another grid of as many axes, by linear interpolation of the learned matrices."""
-        if len(grid) != len(self.grid):
-            raise ValueError(f"cannot resize positions of the grid {self.grid} to {grid}: another number of axes")
-        mode = "bilinear" if len(grid) == 2 else "linear"
-        resized = {}
-        for name, matrices in self.named_parameters():
-            flat = matrices.flatten(1).T.reshape(1, -1, *self.grid)  # [1, F·4, H, W]
-            flat = F.interpolate(flat, size=grid, mode=mode, align_corners=False)
-            resized[name] = flat.flatten(2)[0].T.reshape(-1, *matrices.shape[1:])
+        resized = {name: _interpolated(matrices, self.grid, grid) for name, matrices in self.named_parameters()}
         return GTA.from_matrices(grid, **resized)
+
+
+def _interpolated(matrices: Tensor, old: Grid, new: Grid) -> Tensor:
+    """Matrices [tokens, F, 2, 2] of one grid on another of as many axes."""
+    if len(new) != len(old):
+        raise ValueError(f"cannot resize positions of the grid {old} to {new}: another number of axes")
+    flat = matrices.flatten(1).T.reshape(1, -1, *old)  # [1, F·4, H, W]
+    flat = F.interpolate(flat, size=new, mode="bilinear" if len(new) == 2 else "linear", align_corners=False)
+    return flat.flatten(2)[0].T.reshape(-1, *matrices.shape[1:])
 
 
 def apply_pairs(matrices: Tensor, x: Tensor) -> Tensor:

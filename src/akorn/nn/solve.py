@@ -56,7 +56,7 @@ def described(layer: KuramotoLayer) -> solve.AttentiveStep | solve.Unknown:
     """The layer's step as tensors."""
     if hooked(layer):
         return solve.Unknown("someone listens to the layer")
-    return attentive(layer.coupling, layer.omega, layer.rule, layer.gamma, layer.n)
+    return attentive(layer.coupling, layer.omega, layer.rule, layer.step_size, layer.n)
 
 
 def floating(layer: KuramotoLayer) -> list[Tensor]:

@@ -16,7 +16,7 @@ from akorn.errors import AkornError
 from akorn.registry import Architectures
 from akorn.settings import check_fields
 
-Position = Literal["gta", "absolute", "rotary"]
+Position = Literal["gta", "absolute", "rotary", "learned-rotary"]
 Rule = Literal["kuramoto", "without-projection", "residual"]
 
 ARCHITECTURES = Architectures()
@@ -68,7 +68,7 @@ class AkornConfig(_Kuramoto):
 
     heads: int = 8
     position: Position = "gta"
-    """Absolute positions are added to C at the input; the other two act in the attention."""
+    """Absolute positions are added to C at the input; the others act in the attention."""
 
 
 @ARCHITECTURES.add("akorn-conv", model="akorn.objects.model:AkornConvObjects")

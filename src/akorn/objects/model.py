@@ -96,8 +96,9 @@ def build(config: ModelConfig) -> ObjectsNet:
 
 def _attention(config: AkornConfig, grid: tuple[int, int]) -> akn.AttentionCoupling:
     position: akn.Position | None = None  # GTA, which comes with the grid
-    if config.position == "rotary":
-        position = akn.RotaryPosition(grid, config.channels // config.heads)
+    if config.position in ("rotary", "learned-rotary"):
+        learn = config.position == "learned-rotary"
+        position = akn.RotaryPosition(grid, config.channels // config.heads, learn=learn)
     return akn.AttentionCoupling(
         config.channels, config.heads, grid=grid if config.position != "absolute" else None, position=position
     )

@@ -135,8 +135,8 @@ def as_picture(x: Tensor, grid: Grid) -> Tensor:
 
 @torch.no_grad()
 def resized_position(position: Position, grid: Grid) -> Position:
-    """The same positions on another grid: learned ones by bilinear interpolation, rotary ones counted on."""
-    if isinstance(position, GTA):
+    """The same positions on another grid: learned ones by bilinear interpolation, fixed rotary ones counted on."""
+    if isinstance(position, GTA | RotaryPosition):
         return position.resize(grid)
     if isinstance(position, AbsolutePosition):
         old = position.embedding  # [tokens, C]
@@ -144,6 +144,4 @@ def resized_position(position: Position, grid: Grid) -> Position:
         flat = F.interpolate(old.T.reshape(1, -1, *position.grid), size=grid, mode="bilinear", align_corners=False)
         resized.embedding.copy_(flat.flatten(2)[0].T)
         return resized
-    if isinstance(position, RotaryPosition) and position.head_dim is not None:
-        return RotaryPosition(grid, position.head_dim).to(position.matrices)
     raise ValueError(f"positions of the kind {type(position).__name__} cannot be resized")

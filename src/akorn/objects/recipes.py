@@ -272,8 +272,8 @@ def clevrtex_akorn_ape() -> ObjectsRecipe:
 
 @RECIPES.add
 def clevrtex_akorn_rope() -> ObjectsRecipe:
-    """AKOrN with rotary positions on CLEVRTex, one block (Table 13)."""
-    return _clevrtex(replace(_CLEVRTEX, position="rotary"))
+    """AKOrN with rotary positions, learned from their start, on CLEVRTex, one block (Table 13)."""
+    return _clevrtex(replace(_CLEVRTEX, position="learned-rotary"))
 
 
 @RECIPES.add

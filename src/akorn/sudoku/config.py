@@ -32,12 +32,19 @@ class SudokuConfig:
     """Whether the oscillators have a natural frequency Ω."""
     symmetric: bool = False
     """The symmetrised coupling: shared query and key weights, symmetric value maps."""
-    position: Literal["gta", "absolute", "rotary"] = "gta"
-    """Absolute positions are added to C at the input; the other two act in the attention."""
+    position: Literal["gta", "absolute", "rotary", "learned-rotary"] = "gta"
+    """Absolute positions are added to C at the input; the others act in the attention. Those of the paper's rotary
+    variant are learned from their start."""
     rule: Literal["kuramoto", "without-projection", "residual"] = "kuramoto"
     """The update rule: the paper's, without Proj, or the plain residual update without Proj and Π."""
     recompute: bool = False
     """In training, recompute states in the backward pass: memory no longer grows with T."""
+    step: Literal["gamma", "damped"] = "gamma"
+    """The step size: γ itself, or γ/(1 + γ), with which the published models without Ω ran."""
+    n_out: int | None = None
+    """N′ of the readout; None for N."""
+    absent: ClassVar[Mapping[str, Any]] = {"n_out": 4}
+    """What models had whose folders do not tell."""
 
 
 @ARCHITECTURES.add("itrsa", model="akorn.sudoku.baselines:ItrSASudoku")
@@ -51,7 +58,7 @@ class ItrSAConfig:
     heads: int = 8
     blocks: int = 1
     steps: int = 16
-    position: Literal["absolute", "gta", "rotary"] = "absolute"
+    position: Literal["absolute", "gta", "rotary", "learned-rotary"] = "absolute"
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
@@ -82,3 +89,6 @@ def check(config: ModelConfig) -> None:
         raise AkornError(f"{config.channels} channels cannot be split into {config.heads} heads")
     if isinstance(config, SudokuConfig) and (config.n < 2 or config.channels % config.n):
         raise AkornError(f"{config.channels} channels cannot be grouped into oscillators of n={config.n} dimensions")
+    if isinstance(config, SudokuConfig) and config.step == "damped" and (config.omega or config.rule == "residual"):
+        has = "natural frequencies" if config.omega else "the residual rule"
+        raise AkornError(f"step is damped, expected gamma in a model with {has}")

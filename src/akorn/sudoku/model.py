@@ -121,8 +121,9 @@ class _Residual(nn.Module):
 def _block(config: SudokuConfig) -> akn.KuramotoBlock:
     channels, n = config.channels, config.n
     position: akn.Position | None = None  # GTA, which comes with the grid
-    if config.position == "rotary":
-        position = akn.RotaryPosition(GRID, channels // config.heads)
+    if config.position in ("rotary", "learned-rotary"):
+        learn = config.position == "learned-rotary"
+        position = akn.RotaryPosition(GRID, channels // config.heads, learn=learn, symmetric=config.symmetric)
     coupling = akn.AttentionCoupling(
         channels,
         config.heads,
@@ -145,9 +146,10 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
         omega=omega,
         gamma=1.0,
         learn_gamma=True,
+        damped=config.step == "damped",
         rule=rules[config.rule](),
         bias=True,
         gradients=akn.Recompute() if config.recompute else akn.Store(),
     )
     g = nn.Sequential(_Residual(channels), nn.ReLU(), nn.Linear(channels, channels))
-    return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=4, g=g))
+    return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=n if config.n_out is None else config.n_out, g=g))

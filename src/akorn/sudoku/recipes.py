@@ -80,8 +80,12 @@ def sudoku_akorn() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_akorn_no_omega() -> SudokuRecipe:
-    """AKOrN without natural frequencies (Table 19)."""
-    return _paper(SudokuConfig(omega=False))
+    """AKOrN without natural frequencies (Table 19).
+
+    A published model without Ω adds x itself in place of Ωx, so its step is γ/(1 + γ), with γ learned from 1; set
+    model.step to gamma to take Ω away and nothing else.
+    """
+    return _paper(SudokuConfig(omega=False, step="damped"))
 
 
 @RECIPES.add
@@ -98,8 +102,8 @@ def sudoku_akorn_ape() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_akorn_rope() -> SudokuRecipe:
-    """AKOrN with rotary positions (the paper's comparison of positions)."""
-    return _paper(SudokuConfig(position="rotary"))
+    """AKOrN with rotary positions, learned from their start (the paper's comparison of positions)."""
+    return _paper(SudokuConfig(position="learned-rotary"))
 
 
 @RECIPES.add
@@ -116,19 +120,19 @@ def sudoku_akorn_residual() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_akorn_n2() -> SudokuRecipe:
-    """AKOrN with N = 2."""
+    """AKOrN with N = N′ = 2."""
     return _paper(SudokuConfig(n=2))
 
 
 @RECIPES.add
 def sudoku_akorn_n8() -> SudokuRecipe:
-    """AKOrN with N = 8."""
+    """AKOrN with N = N′ = 8."""
     return _paper(SudokuConfig(n=8))
 
 
 @RECIPES.add
 def sudoku_akorn_n16() -> SudokuRecipe:
-    """AKOrN with N = 16."""
+    """AKOrN with N = N′ = 16."""
     return _paper(SudokuConfig(n=16))
 
 
@@ -136,6 +140,12 @@ def sudoku_akorn_n16() -> SudokuRecipe:
 def sudoku_itrsa() -> SudokuRecipe:
     """Iterative self-attention (Table 19)."""
     return _paper(ItrSAConfig(), 5e-4)
+
+
+@RECIPES.add
+def sudoku_itrsa_gta() -> SudokuRecipe:
+    """Iterative self-attention with GTA positions (the paper's comparison of positions)."""
+    return _paper(ItrSAConfig(position="gta"), 5e-4)
 
 
 @RECIPES.add
