@@ -15,7 +15,7 @@ from akorn.runtime import processes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SAVE = 1  # of what processes wish for: below any signal's number
-_ECHO_SECONDS = 2.0  # within which a launcher may hand a signal on that this process has had already
+_ECHO_SECONDS = 1.0  # within which a repeated signal is the same one again: launchers hand it on, `timeout` sends two
 
 
 class Interrupted(KeyboardInterrupt):
@@ -34,8 +34,9 @@ class Interrupted(KeyboardInterrupt):
 class Stopping:
     """Notes the first signal while it is entered, and knows when a checkpoint is due by the clock.
 
-    A second signal does what it did before, which for Ctrl-C is to leave at once. Python calls handlers in the main
-    thread only: a run in another thread is left alone, and so is a signal that was ignored before.
+    A second signal, at least a second later, does what it did before, which for Ctrl-C is to leave at once. Python
+    calls handlers in the main thread only: a run in another thread is left alone, and so is a signal that was ignored
+    before.
 
     minutes: between checkpoints; 0 for none by the clock.
     """
@@ -82,6 +83,6 @@ class Stopping:
             if processes.is_main():
                 with suppress(OSError):  # not by print: it may be what the signal has interrupted
                     os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C leaves at once\n")
-        elif not (processes.several() and now - self._noted < _ECHO_SECONDS):
+        elif now - self._noted >= _ECHO_SECONDS:
             signal.signal(number, self._before[number])
             signal.raise_signal(number)
