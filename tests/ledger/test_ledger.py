@@ -91,13 +91,16 @@ def test_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None
     from akorn.ledger import records as ledger
 
     answers = {"ls-files": "_version.py", "status": " M nn/block.py", "rev-parse": "f00"}
+    monkeypatch.delenv("AKORN_COMMIT", raising=False)
     monkeypatch.setattr(ledger, "_git", lambda folder, verb, *rest: answers.get(verb))
     assert ledger.commit() == {"id": "f00", "changed": True}
     answers["status"] = ""
     assert ledger.commit() == {"id": "f00", "changed": False}
-    del answers["ls-files"]  # installed somewhere inside another repository
-    monkeypatch.setenv("AKORN_COMMIT", "bee")
+    monkeypatch.setenv("AKORN_COMMIT", "bee")  # a copy that was put into another repository
     assert ledger.commit() == {"id": "bee", "changed": None}
+    monkeypatch.delenv("AKORN_COMMIT")
+    del answers["ls-files"]  # installed somewhere inside another repository
+    assert ledger.commit() == {"id": None, "changed": None}
 
 
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:

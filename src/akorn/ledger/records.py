@@ -170,12 +170,15 @@ def _shown(value: object) -> str:
 def commit() -> dict[str, Any]:
     """Return the commit of akorn's source and whether it was changed since; both None outside a checkout.
 
-    The environment variable AKORN_COMMIT gives the commit where the source was copied without its history.
+    The environment variable AKORN_COMMIT, where it is set, is taken as the commit: for source that was copied without
+    its history, or into a repository with another one.
     """
+    if known := os.environ.get("AKORN_COMMIT"):
+        return {"id": known, "changed": None}
     package = Path(__file__).resolve().parents[1]
     tracked = _git(package, "ls-files", "--error-unmatch", "_version.py")  # else it is somebody else's repository
     if tracked is None:
-        return {"id": os.environ.get("AKORN_COMMIT"), "changed": None}
+        return {"id": None, "changed": None}
     changed = _git(package, "status", "--porcelain", "--", ".")
     return {"id": _git(package, "rev-parse", "HEAD"), "changed": None if changed is None else bool(changed)}
 
