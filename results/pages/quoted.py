@@ -5,6 +5,8 @@ Where the paper has a figure twice and they differ, the appendix counts and a no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row
 
@@ -75,7 +77,7 @@ ROBUSTNESS = {
 """Table 20: clean, AutoAttack, corrupted, ECE on corrupted. The first three are trained adversarially."""
 
 
-def rows(figures: dict[str, tuple[str, ...]]) -> tuple[Row, ...]:
+def rows(figures: Mapping[str, tuple[str, ...]]) -> tuple[Row, ...]:
     """Rows of others' figures, each label with where it comes from."""
     return tuple(
         Row(f"{label}, {SAID}", tuple(Cell("none", _never, value) for value in values))
