@@ -37,9 +37,18 @@ def earlier(records: Sequence[Record], tables: Sequence[Table]) -> list[Table]:
         rows = [Row(row.label, tuple(_replaced(records, cell) for cell in row.cells)) for row in table.rows]
         rows = [row for row in rows if any(chosen(records, cell) for cell in row.cells)]
         if rows:
-            note = "What later trainings have replaced."
-            title = f"Before the mends: {table.title}"
-            found.append(replace(table, title=title, rows=tuple(rows), note=note, marked="", always=False))
+            columns = [i for i in range(len(table.headings)) if any(chosen(records, row.cells[i]) for row in rows)]
+            found.append(
+                replace(
+                    table,
+                    title=f"Before the mends: {table.title}",
+                    headings=tuple(table.headings[i] for i in columns),
+                    rows=tuple(Row(row.label, tuple(row.cells[i] for i in columns)) for row in rows),
+                    note="What later trainings have replaced.",
+                    marked="",
+                    always=False,
+                )
+            )
     return found
 
 
