@@ -98,8 +98,8 @@ LARGE = Table(
         )
         for steps, votes in ((512, 1000), (128, 4096))
     ),
-    note="On 1,000 of our 18,000 OOD boards; the number of seeds stands in brackets. The paper gives the same 89.5 for T"
-    " = 512 with 1,000 starts and for T = 128 with 4,096.",
+    note="On 1,000 of our 18,000 OOD boards; the number of seeds stands in brackets. The paper gives the same 89.5 for"
+    " T = 512 with 1,000 starts and for T = 128 with 4,096.",
     marked=MARKED,
 )
 
