@@ -38,8 +38,6 @@ def _one(record: Record, metric: Metric) -> str:
     config = record["config"]
     if record["kind"] == "bench":
         return _machine(record)
-    if callable(metric):
-        return "its training"
     if "boards" in config:
         boards = int(config["boards"])
         part = (
@@ -47,14 +45,14 @@ def _one(record: Record, metric: Metric) -> str:
         )
         return f"{part} {BOARDS.get(str(config['data']), 'boards')}"
     if "clusters" in config:
-        return _pictures(record)
+        return "its training" if callable(metric) else _pictures(record)  # for how many epochs
     if "data_split" in config:
         return _classified(config, metric)
     return "data that the record does not tell"
 
 
 def _classified(config: Mapping[str, Any], metric: Metric) -> str:
-    if metric in WHOLE:
+    if metric in WHOLE or callable(metric):
         return f"{int(config['pictures']):,} CIFAR-10 test pictures"
     if metric in CORRUPTED:
         return f"{int(config['corrupted_pictures']):,} CIFAR-10 test pictures under 15 corruptions of our own"

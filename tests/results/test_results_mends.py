@@ -98,6 +98,8 @@ def test_a_figure_says_what_it_stands_on() -> None:
     config = {"data_split": "test", "pictures": 10_000, "attacked": 1000, "corrupted_pictures": 10_000}
     cifar = evaluated("cifar10_vit", 50.0, **config)
     assert on([cifar], "clean") == "10,000 CIFAR-10 test pictures"
+    assert on([cifar], lambda record: 1.0) == "10,000 CIFAR-10 test pictures"
+    assert on([own], lambda record: 100.0) == "its training"
     assert on([cifar], "autoattack") == "1,000 CIFAR-10 test pictures"
     assert on([cifar], "corrupted") == "10,000 CIFAR-10 test pictures under 15 corruptions of our own"
     assert on([], "clean") == "–"
