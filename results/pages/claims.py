@@ -22,6 +22,9 @@ rendered from the records by `python -m results.pages`, which refuses if a figur
   little.
 - Our boards, pictures and corruptions are stand-ins, generated after the descriptions of the paper's data, which cannot
   all be had. The paper's weights are not public.
+- “On” says what a figure was measured on, and † that its model was trained before the mends of 18 November 2026. Since
+  then the decay of the moving average grows at the start of a training, and ItrSA, ViT and the Transformer end in a
+  LayerNorm, both as published.
 - The numbers under “records” are seeds, each a link to the record of that seed. The full tables are in
   [results/sudoku.md](results/sudoku.md), [results/objects.md](results/objects.md),
   [results/robustness.md](results/robustness.md) and [results/speed.md](results/speed.md)."""

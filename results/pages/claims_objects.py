@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from akorn.ledger.tables import Table
-from results.pages import objects, objects_own
+from results.pages import objects
+from results.pages.claims_compared import AHEAD, BLOCKS
 from results.pages.figures import Claim, Figure, Section, Verdict
 
 CONFIRMED, REFUTED, OPEN = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.OPEN
@@ -13,34 +14,50 @@ def _object(what: str, row: str, heading: str, table: Table = objects.SYNTH) -> 
     return Figure(what, table, row, heading)
 
 
-def _shape(what: str, row: str, heading: str = "FG-ARI") -> Figure:
-    return Figure(what, objects.SHAPES_TABLE, row, heading)
-
-
 _ATTENTION, _TILED = "AKOrN, attention", "AKOrN, attention, up-tiling ×4"
+_FEATURES = {
+    "tetro": _object("Tetrominoes, FG-ARI", _ATTENTION, "Tetrominoes FG-ARI"),
+    "tetro_mbo": _object("Tetrominoes, MBO", _ATTENTION, "Tetrominoes MBO"),
+    "sprites": _object("dSprites, FG-ARI", _ATTENTION, "dSprites FG-ARI"),
+    "sprites_mbo": _object("dSprites, MBO", _ATTENTION, "dSprites MBO"),
+}
+
+_OTHERS = {
+    "conv": _object("Tetrominoes, convolutions, FG-ARI", "AKOrN, convolution", "Tetrominoes FG-ARI"),
+    "clevr": _object("CLEVR, FG-ARI", _ATTENTION, "CLEVR FG-ARI"),
+    "clevrtex": _object("CLEVRTex, L = 2, FG-ARI", "AKOrN, L = 2", "CLEVRTex FG-ARI", objects.CLEVRTEX_TABLE),
+    "voc": _object("PascalVOC, MBO of instances", "AKOrN, pre-trained on ImageNet", "PascalVOC MBO_i", objects.NATURAL),
+}
+_THE_SAME = "The same holds for convolutions, CLEVR, CLEVRTex and natural pictures"
 
 OBJECTS = Section(
     "Object discovery",
     "A model is trained on pictures without labels; its features are then clustered into objects. FG-ARI (the adjusted"
     " Rand index on the foreground) measures how well the clusters separate the objects; the background does not count."
     " MBO (mean best overlap) measures how well the masks fit the objects' outlines. Both are in percent. Tetrominoes,"
-    " dSprites and Shapes are our own generated sets; we score on 1,000 to 5,000 test pictures.",
+    " dSprites and Shapes are our own generated sets and stand in for the benchmarks'; we score on 1,000 to 5,000 test"
+    " pictures.",
     "results/objects.md",
     (
         Claim(
             "AKOrN's features separate objects without labels",
             CONFIRMED,
-            "On both sets ours reach or exceed the paper's figures. Our pictures may be a little easier or harder than"
-            " the benchmark's, which the paper uses.",
-            {
-                "tetro": _object("Tetrominoes, FG-ARI", _ATTENTION, "Tetrominoes FG-ARI"),
-                "tetro_mbo": _object("Tetrominoes, MBO", _ATTENTION, "Tetrominoes MBO"),
-                "sprites": _object("dSprites, FG-ARI", _ATTENTION, "dSprites FG-ARI"),
-                "sprites_mbo": _object("dSprites, MBO", _ATTENTION, "dSprites MBO"),
-            },
+            "On both sets ours reach the paper's figures, within its deviation, or exceed them. Our pictures may be a"
+            " little easier or harder than the benchmark's, which the paper uses.",
+            _FEATURES,
             lambda of: all(each.reaches_the_paper for each in of.values()),
             "FG-ARI on Tetrominoes {tetro.paper}, dSprites {sprites.paper}",
             "{tetro}, {sprites}",
+            otherwise=Claim(
+                "AKOrN's features separate objects without labels",
+                CONFIRMED,
+                "They do, though not all of our figures reach the paper's. Our pictures may be a little easier or"
+                " harder than the benchmark's, which the paper uses.",
+                _FEATURES,
+                lambda of: min(of["tetro"].mean, of["sprites"].mean) > 70,
+                "FG-ARI on Tetrominoes {tetro.paper}, dSprites {sprites.paper}",
+                "{tetro}, {sprites}",
+            ),
         ),
         Claim(
             "Up-tiling makes the clusters better",
@@ -59,60 +76,14 @@ OBJECTS = Section(
             "FG-ARI on dSprites {before.paper} before, {after.paper} after",
             "{before}, {after}",
         ),
+        BLOCKS,
+        AHEAD,
         Claim(
-            "More blocks separate objects better",
-            CONFIRMED,
-            "FG-ARI on Shapes rises with the number of blocks L. One seed each, and the model with L = 3 was trained"
-            " for half of the paper's epochs.",
-            {
-                "one": _shape("Shapes, L = 1, FG-ARI", "AKOrN, attention, L = 1"),
-                "two": _shape("Shapes, L = 2, FG-ARI", "AKOrN, attention, L = 2"),
-                "three": _shape("Shapes, L = 3, FG-ARI", "AKOrN, attention, L = 3"),
-                "mbo": _shape("Shapes, L = 3, MBO", "AKOrN, attention, L = 3", "MBO"),
-                "epochs": _shape("Shapes, L = 3, epochs of training", "AKOrN, attention, L = 3", "epochs"),
-            },
-            lambda of: of["one"].mean < of["two"].mean < of["three"].mean and of["epochs"].mean == 50,
-            "FG-ARI on Shapes {one.paper}, {two.paper}, {three.paper}",
-            "{one}, {two}, {three}",
-        ),
-        Claim(
-            "AKOrN separates objects better than iterated self-attention",
-            OPEN,
-            "Our figures point the paper's way, but do not settle it. ItrSA, the same network with iterated"
-            " self-attention in place of the Kuramoto steps, has one seed per set; on Tetrominoes its last weights are"
-            " much better ({last}, on 320 pictures) than the moving average that counts here; on dSprites its MBO is"
-            " higher than AKOrN's; and ours does not end in the LayerNorm that the published ItrSA has.",
-            {
-                "tetro": _object("Tetrominoes, AKOrN, FG-ARI", _ATTENTION, "Tetrominoes FG-ARI"),
-                "tetro_sa": _object("Tetrominoes, ItrSA, FG-ARI", "ItrSA", "Tetrominoes FG-ARI"),
-                "last": _object("Tetrominoes, ItrSA, last weights, FG-ARI",
-                                "Tetrominoes, ItrSA: the last weights, 320 test pictures", "FG-ARI", objects_own.TRIED),
-                "sprites": _object("dSprites, AKOrN, FG-ARI", _ATTENTION, "dSprites FG-ARI"),
-                "sprites_sa": _object("dSprites, ItrSA, FG-ARI", "ItrSA", "dSprites FG-ARI"),
-                "mbo": _object("dSprites, AKOrN, MBO", _ATTENTION, "dSprites MBO"),
-                "mbo_sa": _object("dSprites, ItrSA, MBO", "ItrSA", "dSprites MBO"),
-                "shapes": _shape("Shapes, AKOrN, L = 3, 50 epochs, FG-ARI", "AKOrN, attention, L = 3"),
-                "shapes_sa": _shape("Shapes, ItrSA, L = 3, 50 epochs, FG-ARI", "ItrSA, L = 3"),
-            },
-            lambda of: of["tetro"].mean > of["last"].mean > of["tetro_sa"].mean + 5
-            and of["sprites"].mean > of["sprites_sa"].mean
-            and of["mbo"].mean < of["mbo_sa"].mean
-            and of["shapes"].mean > of["shapes_sa"].mean,
-            "FG-ARI on dSprites {sprites.paper} against {sprites_sa.paper}",
-            "{sprites} against {sprites_sa}",
-        ),
-        Claim(
-            "The same holds for convolutions, CLEVR, CLEVRTex and natural pictures",
+            _THE_SAME,
             OPEN,
             "We have not trained these models yet.",
-            awaited={
-                "conv": _object("Tetrominoes, convolutions, FG-ARI", "AKOrN, convolution", "Tetrominoes FG-ARI"),
-                "clevr": _object("CLEVR, FG-ARI", _ATTENTION, "CLEVR FG-ARI"),
-                "clevrtex": _object("CLEVRTex, L = 2, FG-ARI", "AKOrN, L = 2", "CLEVRTex FG-ARI",
-                                objects.CLEVRTEX_TABLE),
-                "voc": _object("PascalVOC, MBO of instances", "AKOrN, pre-trained on ImageNet", "PascalVOC MBO_i",
-                               objects.NATURAL),
-            },
+            awaited=_OTHERS,
+            otherwise=Claim(_THE_SAME, OPEN, "We have not trained all of these models yet.", partly=_OTHERS),
         ),
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
@@ -11,6 +11,7 @@ from statistics import fmean
 from akorn.errors import AkornError
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Table, chosen, summary, value
+from results.pages.mends import mended
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,16 @@ class Found:
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def seeds(self) -> str:
+        """How many trainings are behind it, in words."""
+        return "one seed" if len(self.records) == 1 else f"{len(self.records)} seeds"
+
+    @property
+    def mended(self) -> bool:
+        """Whether all models behind it were trained after the mends."""
+        return bool(self.records) and all(map(mended, self.records))
 
     @property
     def paper_mean(self) -> float:
@@ -89,6 +100,34 @@ class Claim:
     ours: str = "–"
     """Ours, likewise."""
     awaited: Mapping[str, Figure] = field(default_factory=dict)
+    partly: Mapping[str, Figure] = field(default_factory=dict)
+    """Figures that are shown where they have records, and are dashes where they have none."""
+    otherwise: Claim | None = None
+    """What is said instead, under the same heading, where figures are missing or do not support this verdict."""
+
+    @property
+    def all_figures(self) -> dict[str, Figure]:
+        """All that it shows."""
+        return {**self.figures, **self.awaited, **self.partly}
+
+    def alternatives(self) -> Iterator[Claim]:
+        """Yield this claim, and what is said otherwise."""
+        claim: Claim | None = self
+        while claim is not None:
+            yield claim
+            claim = claim.otherwise
+
+    def judged(self, records: Sequence[Record]) -> tuple[Claim, dict[str, Found]]:
+        """Return the first alternative that the figures support, with these; AkornError where there is none."""
+        for claim in self.alternatives():
+            for figure in (*claim.figures.values(), *claim.partly.values(), *claim.awaited.values()):
+                _ = figure.cell  # a mistyped row is a mistake in every alternative
+            try:
+                return claim, claim.check(records)
+            except AkornError:
+                if claim.otherwise is None:
+                    raise
+        raise AssertionError("a claim has at least itself")
 
     def check(self, records: Sequence[Record]) -> dict[str, Found]:
         """Return the figures; AkornError where one is missing or does not support the verdict."""
@@ -100,6 +139,9 @@ class Claim:
             if chosen(records, figure.cell):
                 raise AkornError(f"claim {self.claim!r} is open for want of {figure.what!r}, which now has a record")
             found[name] = Found("–", math.nan, figure.cell.paper, ())
+        for name, figure in self.partly.items():
+            filled = bool(chosen(records, figure.cell))
+            found[name] = look(records, figure) if filled else Found("–", math.nan, figure.cell.paper, ())
         return found
 
 
@@ -115,6 +157,20 @@ class Section:
     """Those that the introduction names."""
     ours: bool = False
     """Whether the claims are ours and not the paper's: then they are not in the summary."""
+
+
+Outcome = tuple[Verdict, str, Callable[[Mapping[str, Found]], bool]]
+"""A verdict, its words, and which figures support it."""
+
+
+def judge(claim: str, figures: Mapping[str, Figure], paper: str, ours: str, last: Claim, *outcomes: Outcome) -> Claim:
+    """Return a claim with these outcomes, the first that holds first; `last` is said where none does.
+
+    Records come one by one. What each outcome would mean is said beforehand, so that pages are rendered by themselves.
+    """
+    for verdict, words, holds in reversed(outcomes):
+        last = Claim(claim, verdict, words, figures, holds, paper, ours, otherwise=last)
+    return last
 
 
 def look(records: Sequence[Record], figure: Figure) -> Found:

@@ -13,6 +13,8 @@ from akorn.ledger.tables import anchor, markdown
 from results.pages import objects, robustness, speed, sudoku
 from results.pages.claims import INTRO, SECTIONS
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, look
+from results.pages.mends import WORDS, earlier
+from results.pages.standing import stands_on
 
 RECORDS = Path(__file__).parents[1]
 ROOT = RECORDS.parent
@@ -27,7 +29,8 @@ _HOW = (
     "Rendered from the records in this folder by `python -m results.pages`; never edited by hand."
     " [RESULTS.md](../RESULTS.md) says what the figures mean for the paper's claims.\n\n"
     "Ours is the mean ± the sample standard deviation over seeds, with the number of seeds in brackets. Of several"
-    " records of one seed the newest counts, unless the note of a table says otherwise. – means no figure."
+    " records of one seed the newest counts, unless the note of a table says otherwise. – means no figure. Rows of"
+    " other methods are quoted from the paper: we have not run them.\n\n" + WORDS
 )
 
 
@@ -35,7 +38,7 @@ def pages(records: Sequence[Record] | None = None) -> dict[str, str]:
     """Return every page by its path from the root of the repository. records: by default those of this folder."""
     found = read_records(RECORDS) if records is None else records
     tables = {
-        path: render(found, module.TABLES, module.TITLE, f"{module.INTRO}\n\n{_HOW}")
+        path: render(found, [*module.TABLES, *earlier(found, module.TABLES)], module.TITLE, f"{module.INTRO}\n\n{_HOW}")
         for path, module in _TABLES.items()
     }
     return {"RESULTS.md": claims_page(found, SECTIONS), **tables}
@@ -43,47 +46,46 @@ def pages(records: Sequence[Record] | None = None) -> dict[str, str]:
 
 def claims_page(records: Sequence[Record], sections: Sequence[Section]) -> str:
     """Return RESULTS.md; AkornError where a claim's figures are missing or no longer support its verdict."""
-    checked = [[claim.check(records) for claim in section.claims] for section in sections]
-    verdicts = Counter(claim.verdict for section in sections if not section.ours for claim in section.claims)
+    checked = [[claim.judged(records) for claim in section.claims] for section in sections]
+    pairs = list(zip(sections, checked, strict=True))
+    verdicts = Counter(claim.verdict for section, each in pairs if not section.ours for claim, _ in each)
     counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict)
-    summary = [
-        _in_short(claim, found)
-        for section, each in zip(sections, checked, strict=True)
-        if not section.ours
-        for claim, found in zip(section.claims, each, strict=True)
-    ]
+    summary = [_in_short(claim, found) for section, each in pairs if not section.ours for claim, found in each]
     lines = ["# Results", "", INTRO, "", f"## The claims: {counts}", ""]
-    lines += markdown(["claim", "verdict", "paper", "ours", "seeds"], summary)
-    for section, each in zip(sections, checked, strict=True):
+    lines += markdown(["claim", "verdict", "paper", "ours", "seeds", "ours is on"], summary)
+    for section, each in pairs:
         behind = {name: look(records, figure) for name, figure in section.figures.items()}
         lines += ["", f"## {section.title}", "", section.words.format(**behind)]
-        for claim, found in zip(section.claims, each, strict=True):
+        for claim, found in each:
             lines += _claim(claim, found)
         lines += ["", f"All tables: [{section.page}]({section.page})."]
     return "\n".join(lines) + "\n"
 
 
 def _in_short(claim: Claim, found: Mapping[str, Found]) -> list[str]:
-    """A claim's line of the summary; its seeds are those of the figures shown there."""
-    shown = [each for name, each in found.items() if f"{{{name}}}" in claim.ours]
-    counts = sorted({len(each.records) for each in shown})
+    """A claim's line of the summary; its seeds and its data are those of the figures shown there."""
+    figures = claim.all_figures
+    shown = {name: each for name, each in found.items() if f"{{{name}}}" in claim.ours and each.records}
+    counts = sorted({len(each.records) for each in shown.values()})
     seeds = "–" if not counts else " to ".join(str(count) for count in sorted({counts[0], counts[-1]}))
+    data = "; ".join(dict.fromkeys(stands_on(each.records, figures[name].cell.metric) for name, each in shown.items()))
     link = f"[{claim.claim}](#{anchor(claim.claim)})"
-    return [link, f"**{claim.verdict}**", claim.paper.format(**found), claim.ours.format(**found), seeds]
+    return [link, f"**{claim.verdict}**", claim.paper.format(**found), claim.ours.format(**found), seeds, data or "–"]
 
 
 def _claim(claim: Claim, found: Mapping[str, Found]) -> list[str]:
     """A claim with its verdict, its words and, where there are any, its figures."""
     lines = ["", f"### {claim.claim}", "", f"**{str(claim.verdict).capitalize()}.** {claim.words.format(**found)}"]
     if found:
-        figures = {**claim.figures, **claim.awaited}
+        figures = claim.all_figures
         rows = [_figure(figures[name], each) for name, each in found.items()]
         beside = next(iter(figures.values())).table.beside
-        lines += ["", *markdown(["", beside, "ours", "seeds", "records"], rows)]
+        lines += ["", *markdown(["", beside, "ours", "seeds", "on", "records"], rows)]
     return lines
 
 
 def _figure(figure: Figure, found: Found) -> list[str]:
     behind = sorted(found.records, key=lambda record: int(record["seed"]))
     links = " ".join(f"[{record['seed']}](results/{record['file']})" for record in behind)
-    return [figure.what, found.paper, found.text, str(len(behind) or "–"), links or "–"]
+    data = stands_on(behind, figure.cell.metric)
+    return [figure.what, found.paper, found.text, str(len(behind) or "–"), data, links or "–"]

@@ -11,6 +11,7 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.attack_suite import ATTACKS
 from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
+from results.pages.mends import MARKED, mended
 from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
@@ -120,7 +121,7 @@ def trained_for(record: Record) -> float:
 
 def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
     """A cell for which, of several models of one seed, the one that was trained longest counts."""
-    return Cell(metric, match, paper, trained_for)
+    return Cell(metric, match, paper, trained_for, mended)
 
 
 def table(
@@ -131,9 +132,11 @@ def table(
     *,
     models_are_rows: bool = True,
     beside: str = "paper",
+    always: bool = False,
 ) -> Table:
     """A table whose note tells which models were trained for fewer epochs than their recipes say."""
-    return Table(title, headings, rows, partial(_note, note, headings, rows, models_are_rows), beside=beside)
+    told = partial(_note, note, headings, rows, models_are_rows)
+    return Table(title, headings, rows, told, beside=beside, marked=MARKED, always=always)
 
 
 def _note(

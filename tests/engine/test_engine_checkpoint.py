@@ -112,6 +112,10 @@ def test_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
         resume(tmp_path, other)
     with pytest.raises(AkornError, match="settings random was True, now False"):
         resume(tmp_path, ToyTask(random=False))
+    newer = ToyTask()
+    newer.settings = lambda: {"random": True, "size": None}  # type: ignore[method-assign]
+    with pytest.raises(AkornError, match="settings size was 'absent', now None"):
+        resume(tmp_path, newer)
     with pytest.raises(AkornError, match="batch_size was 8, now 16"):
         resume(tmp_path, batch_size=16)
     with pytest.raises(AkornError, match=r"seed was 0, now 1"):

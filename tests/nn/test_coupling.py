@@ -153,6 +153,17 @@ def test_masks_that_broadcast_fit(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(coupling(x), whole(x))
 
 
+@pytest.mark.parametrize("dims", [1, 2])
+def test_convolutions_start_as_torch_starts_them(dims: int) -> None:
+    torch.manual_seed(0)
+    weight = ann.ConvCoupling(48, 5, dims=dims).free_weight.detach()
+    bound = (48 * 5**dims) ** -0.5
+    assert weight.abs().max() <= bound
+    assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.02)
+    theirs = (torch.nn.Conv1d, torch.nn.Conv2d)[dims - 1](48, 48, 5).weight
+    assert float(theirs.std().detach()) == pytest.approx(float(weight.std()), rel=0.02)
+
+
 BAD = {
     "even kernel": (lambda: ann.ConvCoupling(4, 4), "odd size, got 4"),
     "three-dimensional": (lambda: ann.ConvCoupling(4, 3, dims=3), "1 or 2 dimensions"),

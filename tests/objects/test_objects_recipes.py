@@ -55,6 +55,14 @@ def test_settings_are_the_papers(name: str) -> None:
     assert recipe.data.augment.flip == (0.5 if name == "imagenet_akorn" else 0.0)
 
 
+def test_over_n_all_else_stays() -> None:
+    """Figure 15: L = 1, T = 8 and 256 channels whatever N."""
+    for n in (2, 4, 8, 16):
+        recipe = RECIPES[f"shapes_akorn_n{n}"]()
+        assert (recipe.model.n, recipe.model.blocks, recipe.model.steps, recipe.model.channels) == (n, 1, 8, 256)
+        assert recipe.train == RECIPES["shapes_akorn_l1"]().train
+
+
 def test_baselines_are_trained_as_akorn_is() -> None:
     for name, recipe in RECIPES.items():
         data = recipe().data.name

@@ -77,7 +77,9 @@ def test_every_claim_has_its_line_and_its_section() -> None:
 def test_no_figure_is_typed_into_a_claim() -> None:
     """Numbers with a decimal point in the words are looked up; settings such as a learning rate have none."""
     for section in claims.SECTIONS:
-        for words in (section.words, *(claim.words + claim.ours + claim.paper for claim in section.claims)):
+        said = [each for claim in section.claims for each in claim.alternatives()]
+        assert all(each.claim == claim.claim for claim in section.claims for each in claim.alternatives())
+        for words in (section.words, *(claim.words + claim.ours + claim.paper for claim in said)):
             assert not re.search(r"\d\.\d", words), words
 
 
@@ -119,9 +121,10 @@ def page(*records: dict[str, Any], **changes: Any) -> str:
 def test_a_claim_shows_its_figures_seeds_and_records() -> None:
     text = page(record(1, a=48.0), record(0, a=44.0))
     assert "## The claims: 1 confirmed, 0 refuted, 0 open\n" in text
-    assert "| [It works](#it-works) | **confirmed** | 50.0 ± 2.0 % | 46.0 ± 2.8 % | 2 |" in text
+    assert "| [It works](#it-works) | **confirmed** | 50.0 ± 2.0 % | 46.0 ± 2.8 % | 2 | data" in text
     assert "**Confirmed.** Ours is 46.0 ± 2.8, theirs 50.0 ± 2.0." in text
-    assert "| the figure | 50.0 ± 2.0 | 46.0 ± 2.8 | 2 | [0](results/0.json) [1](results/1.json) |" in text
+    data = "data that the record does not tell †"
+    assert f"| the figure | 50.0 ± 2.0 | 46.0 ± 2.8 | 2 | {data} | [0](results/0.json) [1](results/1.json) |" in text
     assert text.endswith("All tables: [results/task.md](results/task.md).\n")
 
 
@@ -143,9 +146,28 @@ def test_an_open_claim_is_judged_anew_when_its_figure_comes() -> None:
     waiting = {"verdict": figures.Verdict.OPEN, "awaited": {"b": figure("b")}}
     text = page(record(0, a=48.0), **waiting, words="Theirs is {b.paper}.")
     assert "**Open.** Theirs is 1,000." in text
-    assert "| the figure | 1,000 | – | – | – |" in text
+    assert "| the figure | 1,000 | – | – | – | – |" in text
     with pytest.raises(AkornError, match="open for want of 'the figure', which now has a record"):
         page(record(0, a=48.0, b=1.0), **waiting)
+
+
+def test_a_claim_says_what_its_figures_support() -> None:
+    """Of several outcomes the first that holds; the last where a figure is missing."""
+    waiting = figures.Claim("It works", figures.Verdict.OPEN, "Not yet: {b}.", partly={"a": figure(), "b": figure("b")})
+    weak = figures.Claim(
+        "It works", figures.Verdict.REFUTED, "It does not.", {"a": figure()}, lambda of: of["a"].mean < 20,
+        otherwise=waiting,
+    )  # fmt: skip
+    for found, words in (
+        ([record(0, a=48.0)], "**Confirmed.** Ours is 48.0"),
+        ([record(0, a=10.0)], "**Refuted.** It does not."),
+        ([record(0, a=30.0)], "**Open.** Not yet: –."),
+        ([record(0, b=7.0)], "**Open.** Not yet: 7.0."),
+        ([], "**Open.** Not yet: –."),
+    ):
+        assert words in page(*found, otherwise=weak)
+    with pytest.raises(AkornError, match="has no cell"):  # a mistyped row is no missing figure
+        page(record(0, a=48.0), figures={"a": figure(row="s")}, otherwise=weak)
 
 
 @pytest.mark.parametrize(("ours", "paper", "reached"), [

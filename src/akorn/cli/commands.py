@@ -4,6 +4,7 @@ COMMANDS = {
     "train": ("akorn.cli.train", "train a model by a recipe"),
     "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
     "eval": ("akorn.cli.eval", "score a model"),
+    "curves": ("akorn.cli.curves", "draw the loss of several runs in one plot"),
     "recipes": ("akorn.cli.recipes", "list what can be trained"),
     "models": ("akorn.cli.models", "list the models that ship, and what can be built by name"),
     "data": ("akorn.cli.data", "make data sets that need no download"),

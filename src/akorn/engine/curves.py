@@ -20,21 +20,29 @@ def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[f
     return [step for step, _ in points], [value for _, value in points]
 
 
-def plot_curves(
-    runs: Mapping[str, str | Path] | Sequence[str | Path], out: str | Path, *, metric: str = "loss", log: bool = False
-) -> Path:
-    """Draw a metric of several runs over the steps; `out` ends in .png, .svg or .pdf. Runs may have labels."""
+Runs = Mapping[str, str | Path | Sequence[str | Path]] | Sequence[str | Path]
+"""Runs, or by their label one or several: the seeds of a model, for example."""
+
+
+def plot_curves(runs: Runs, out: str | Path, *, metric: str = "loss", log: bool = False) -> Path:
+    """Draw a metric of several runs over the steps; `out` ends in .png, .svg or .pdf.
+
+    Runs may have labels; several of one label have one colour.
+    """
     out = Path(out)
-    labelled = dict(runs) if isinstance(runs, Mapping) else _labels([Path(run) for run in runs])
+    labelled = _labelled(runs)
     if not labelled:
         raise AkornError("no runs to plot")
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     if out.suffix[1:].lower() not in figure.canvas.get_supported_filetypes():
         raise AkornError(f"{out}: cannot be written, a plot ends in .png, .svg or .pdf")
     axes = figure.add_subplot()
-    for label, run in labelled.items():
-        steps, values = read_curve(run, metric)
-        axes.plot(steps, values, label=label, linewidth=1.4, marker="." if len(steps) == 1 else "")
+    for number, (label, each) in enumerate(labelled.items()):
+        for place, run in enumerate(each):
+            steps, values = read_curve(run, metric)
+            marker = "." if len(steps) == 1 else ""
+            shown = label if place == 0 else None
+            axes.plot(steps, values, label=shown, linewidth=1.4, marker=marker, color=f"C{number % 10}", alpha=0.85)
     axes.set(xlabel="step", ylabel=metric.replace("_", " "), yscale="log" if log else "linear")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
@@ -42,6 +50,13 @@ def plot_curves(
     with replacing(out) as temporary:
         figure.savefig(temporary, dpi=150)
     return out
+
+
+def _labelled(runs: Runs) -> dict[str, list[Path]]:
+    if not isinstance(runs, Mapping):
+        return {label: [Path(run)] for label, run in _labels([Path(run) for run in runs]).items()}
+    each = {label: [run] if isinstance(run, str | Path) else list(run) for label, run in runs.items()}
+    return {label: [Path(path) for path in paths] for label, paths in each.items()}
 
 
 def _labels(runs: Sequence[Path]) -> dict[str, str | Path]:

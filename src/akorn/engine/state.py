@@ -144,8 +144,9 @@ class TrainState:
             if before == now:
                 continue
             if isinstance(before, dict) and isinstance(now, dict):
-                keys = [k for k in {**before, **now} if before.get(k) != now.get(k)]
-                name, before, now = f"settings {keys[0]}", before.get(keys[0]), now.get(keys[0])
+                gone = "absent"  # a setting that only one of the two versions has, perhaps as None
+                key = next(k for k in {**before, **now} if before.get(k, gone) != now.get(k, gone))
+                name, before, now = f"settings {key}", before.get(key, gone), now.get(key, gone)
             raise AkornError(f"{found.path}: of another run: {name} was {before!r}, now {now!r}")
         changed = differences(found.facts.get("config", {}), self.config)
         if changed:

@@ -20,6 +20,7 @@ Metric = str | Callable[[Record], Value | None]
 """Which value of a record: that of the metric of this name, or one that is looked up deeper in; None for none."""
 
 _NONE = "–"
+_MARK = "†"
 _EMPTY = "Not measured yet"
 
 
@@ -32,6 +33,12 @@ class Cell:
     paper: str = _NONE
     prefer: Callable[[Record], float] | None = None
     """Of several records of one seed the one for which this is largest counts, the newest of equals."""
+    prime: Callable[[Record], bool] | None = None
+    """Where some of the records that match are so, only these count; where none is, the figure is marked."""
+
+    def second_best(self, behind: Sequence[Record]) -> bool:
+        """Whether a figure with these records behind it is to be marked."""
+        return bool(behind) and self.prime is not None and not any(map(self.prime, behind))
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,10 @@ class Table:
     digits: int = 1
     beside: str = "paper"
     """Whose figures stand beside ours."""
+    marked: str = ""
+    """What it says of a figure that none of the records behind it is prime, in words."""
+    always: bool = False
+    """Show it though none of the figures is ours yet, for those of others."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -76,6 +87,8 @@ def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
     The newest, or the newest of those that the cell prefers.
     """
     fitting = [r for r in records if value(r, cell.metric) is not None and matches(r, cell.match)]
+    if cell.prime is not None:
+        fitting = list(filter(cell.prime, fitting)) or fitting
     prefer = cell.prefer if cell.prefer is not None else lambda record: 0
     best: dict[Any, Record] = {}
     for record in sorted(fitting, key=lambda r: (prefer(r), str(r["date"]))):
@@ -101,8 +114,8 @@ def summary(values: Sequence[Value | None], digits: int = 1) -> str:
 
 
 def has_figures(records: Sequence[Record], table: Table) -> bool:
-    """Say whether any cell of a table is filled."""
-    return any(chosen(records, cell) for row in table.rows for cell in row.cells)
+    """Say whether a table has something to show: any cell is filled, or it is there for the figures of others."""
+    return table.always or any(chosen(records, cell) for row in table.rows for cell in row.cells)
 
 
 def render(records: Sequence[Record], tables: Sequence[Table], title: str = "Results", intro: str = "") -> str:
@@ -142,11 +155,21 @@ def _section(records: Sequence[Record], table: Table) -> list[str]:
     ]
     columns = [i for i in range(len(table.headings)) if any(row[i] for row in known)]
     compared = [any(row.cells[i].paper != _NONE for row in table.rows) for i in columns]
+    filled = [
+        cell.second_best(found)
+        for row, each in zip(table.rows, behind, strict=True)
+        for cell, found in zip(row.cells, each, strict=True)
+        if found
+    ]
+    mark = any(filled) and not all(filled)
+    if any(filled) and table.marked:
+        note += f" {_MARK} {table.marked}." if mark else f" All of our figures here: {table.marked}."
     body = []
     for row, each in zip(table.rows, behind, strict=True):
         cells = [row.cells[i] for i in columns]
         figures = [
             summary([value(record, cell.metric) for record in each[i]], table.digits)
+            + (_MARK if mark and cell.second_best(each[i]) else "")
             for i, cell in zip(columns, cells, strict=True)
         ]
         body.append([row.label, *_columns(figures, [cell.paper for cell in cells], compared)])

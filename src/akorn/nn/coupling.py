@@ -170,7 +170,8 @@ class ConvCoupling(nn.Module):
         self.symmetric = symmetric
         self.periodic = periodic
         weight = torch.empty(channels, channels, *[kernel_size] * dims)
-        self.free_weight = nn.Parameter(weight.normal_(std=1 / math.sqrt(channels * kernel_size**dims)))
+        bound = 1 / math.sqrt(channels * kernel_size**dims)  # torch's own start of a convolution
+        self.free_weight = nn.Parameter(weight.uniform_(-bound, bound))
 
     @property
     def weight(self) -> Tensor:

@@ -54,6 +54,8 @@ class Options(CommonOptions):
     """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
     against_steps: tuple[int, ...] = ()
     """Other numbers of steps, for a plot of the accuracy against T (one start each)."""
+    against_models: tuple[str, ...] = ()
+    """Other models, such as one without Ω: their energies of right and wrong answers stand beside in the histogram."""
     results: Path | None = LEDGER
     """The folder for the record of the evaluation; None for no record."""
 
@@ -64,22 +66,22 @@ def run(options: Options) -> int:
         raise AkornError(f"--limit must be at least 1, got {options.limit}")
     if options.against_steps and options.plots is None:
         raise AkornError("--against-steps needs --plots, the folder for its plot")
+    if options.against_models and options.plots is None:
+        raise AkornError("--against-models needs --plots, the folder for the histogram")
     if options.plots is not None:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
     import numpy as np
 
-    from akorn.models import load_model, training_of
-    from akorn.runtime.devices import pick_device
+    from akorn.models import training_of
     from akorn.runtime.processes import is_main
     from akorn.sudoku.data import SudokuData, load
     from akorn.sudoku.evaluate import evaluate
-    from akorn.sudoku.net import SudokuNet
 
-    model = load_model(options.model)
-    if not isinstance(model, SudokuNet):
-        raise AkornError(f"{options.model}: no Sudoku model, but one for {model.task}")
-    model.to(pick_device(options.device))
+    model = _load(options.model, options.device)
+    others = {name: _load(name, options.device) for name in options.against_models}
+    if silent := [name for name, each in {options.model: model, **others}.items() if others and not each.has_energy]:
+        raise AkornError(f"{silent[0]}: has no energy, so there is no histogram for --against-models")
     training_of(options.model)  # the record will tell it: a damaged file shows before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
@@ -98,6 +100,13 @@ def run(options: Options) -> int:
             ).board_accuracy
             for steps in options.against_steps
         }  # fmt: skip
+        beside = {
+            name: evaluate(
+                each, puzzles, solutions, steps=options.steps, votes=options.votes, seed=options.seed,
+                chunk=options.chunk, precision=options.precision, energy=options.energy, samples=True, progress=True,
+            )
+            for name, each in others.items()
+        }  # fmt: skip
     except AkornError:
         raise
     except ValueError as error:
@@ -108,7 +117,7 @@ def run(options: Options) -> int:
         fingerprint = SudokuData(puzzles, solutions).fingerprint()
         say(f"recorded in {_record(options, found, fingerprint, str(model.embedding.weight.device))}")
     if options.plots is not None:
-        _plot(options, model, found, puzzles, by_steps)
+        _plot(options, model, found, puzzles, by_steps, beside)
     if options.json:
         print_json(found.as_json())
     else:
@@ -139,7 +148,32 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     )  # fmt: skip
 
 
-def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards, by_steps: dict[int, float]) -> None:
+def _load(name: str, device: str) -> SudokuNet:
+    """A Sudoku model on its device; AkornError for others."""
+    from akorn.models import load_model
+    from akorn.runtime.devices import pick_device
+    from akorn.sudoku.net import SudokuNet
+
+    model = load_model(name)
+    if not isinstance(model, SudokuNet):
+        raise AkornError(f"{name}: no Sudoku model, but one for {model.task}")
+    return model.to(pick_device(device))
+
+
+def _label(name: str) -> str:
+    """What a plot calls a model: its name, or that of the run's folder it is in."""
+    path = Path(name)
+    return path.parent.name if path.name.startswith("model") and path.parent.name else path.name
+
+
+def _plot(
+    options: Options,
+    model: SudokuNet,
+    found: Evaluation,
+    puzzles: Boards,
+    by_steps: dict[int, float],
+    beside: dict[str, Evaluation],
+) -> None:
     from akorn.sudoku import plots
     from akorn.sudoku.evaluate import energy_over_steps
 
@@ -152,7 +186,10 @@ def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards
         written.append(
             plots.plot_energy_over_steps(curves, options.plots / "energy.png", trained_steps=model.config.steps)
         )
-        sets = {name: (found.samples.energy(), found.samples.correct)}
+        sets = {_label(options.model) if beside else name: (found.samples.energy(), found.samples.correct)}
+        for other, each in beside.items():
+            assert each.samples is not None
+            sets[_label(other) if _label(other) not in sets else other] = (each.samples.energy(), each.samples.correct)
         written.append(
             plots.plot_energy_histogram(sets, options.plots / "histogram.png", name="energy summed over steps")
         )

@@ -1,0 +1,66 @@
+"""Before and after the mends: which trainings count, and the tables of those that no longer do. Torch-free.
+
+The published experiments average weights with a decay that grows, and end ItrSA, ViT and the Transformer in a
+LayerNorm. Our first trainings did neither. Where a later one has a record, it alone counts; what it replaced stands in
+a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Cell, Row, Table, chosen, matches
+
+MARKED = "trained before the mends"
+
+WORDS = (
+    "**The mends.** Since 18 November 2026 the decay of the moving average grows at the start of a training, and ItrSA,"
+    " ViT and the Transformer end in a LayerNorm, both as published. Where a model trained after that has a record, it"
+    " alone counts, and what it replaced stands under “Before the mends”."
+)
+"""What the pages say of them."""
+
+
+def mended(record: Record) -> bool:
+    """Whether a model was trained with an average that warms up, and ItrSA with its last norm."""
+    ema = (record.get("extra", {}).get("training") or {}).get("ema") or {}
+    first = str((record.get("commit") or {}).get("id")).startswith("3fa2966")  # whose training.json does not tell yet
+    return bool(ema.get("warmup")) or first
+
+
+def earlier(records: Sequence[Record], tables: Sequence[Table]) -> list[Table]:
+    """For each table with figures from before and after the mends: what later trainings have replaced."""
+    found = []
+    for table in tables:
+        rows = [Row(row.label, tuple(_replaced(records, cell) for cell in row.cells)) for row in table.rows]
+        rows = [row for row in rows if any(chosen(records, cell) for cell in row.cells)]
+        if rows:
+            columns = [i for i in range(len(table.headings)) if any(chosen(records, row.cells[i]) for row in rows)]
+            found.append(
+                replace(
+                    table,
+                    title=f"Before the mends: {table.title}",
+                    headings=tuple(table.headings[i] for i in columns),
+                    rows=tuple(Row(row.label, tuple(row.cells[i] for i in columns)) for row in rows),
+                    note="What later trainings have replaced.",
+                    marked="",
+                    always=False,
+                )
+            )
+    return found
+
+
+def _replaced(records: Sequence[Record], cell: Cell) -> Cell:
+    """The same figure of the records that later ones have replaced, or of none."""
+    later = cell.prime is not None and any(map(cell.prime, chosen(records, cell)))
+    return replace(cell, match=_unmended(cell) if later else _never, prime=None, paper="–")
+
+
+def _unmended(cell: Cell) -> Callable[[Record], bool]:
+    return lambda record: matches(record, cell.match) and not mended(record)
+
+
+def _never(record: Record) -> bool:
+    return False

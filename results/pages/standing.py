@@ -1,0 +1,75 @@
+"""What a figure stands on: how much of which data, and what of it is our own stand-in. Torch-free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from akorn.ledger.records import Record
+from akorn.ledger.tables import Metric
+from results.pages.mends import mended
+
+BOARDS = {
+    "test-id": "ID boards of our own",
+    "test-ood": "OOD boards of our own",
+    "valid-ood": "OOD validation boards of our own",
+}
+OOD_BOARDS = 18_000
+
+PICTURES = {"tetrominoes": "Tetrominoes", "dsprites": "dSprites", "shapes": "Shapes"}
+"""Sets that we generate."""
+
+WHOLE = ("clean", "ece", "noise", "noise_sign")
+CORRUPTED = ("corrupted", "corrupted_ece")
+
+
+def stands_on(records: Sequence[Record], metric: Metric) -> str:
+    """Return what the records behind a figure were measured on, in words; a dash for no record.
+
+    † says that the models were trained before the mends.
+    """
+    said = dict.fromkeys(_one(record, metric) for record in records)
+    text = "; ".join(said) or "–"
+    evaluated = [record for record in records if record["kind"] == "eval"]
+    return f"{text} †" if evaluated and not any(map(mended, evaluated)) else text
+
+
+def _one(record: Record, metric: Metric) -> str:
+    config = record["config"]
+    if record["kind"] == "bench":
+        return _machine(record)
+    if "boards" in config:
+        boards = int(config["boards"])
+        part = (
+            f"{boards:,} of {OOD_BOARDS:,}" if config["data"] == "test-ood" and boards < OOD_BOARDS else f"{boards:,}"
+        )
+        return f"{part} {BOARDS.get(str(config['data']), 'boards')}"
+    if "clusters" in config:
+        return "its training" if callable(metric) else _pictures(record)  # for how many epochs
+    if "data_split" in config:
+        return _classified(config, metric)
+    return "data that the record does not tell"
+
+
+def _classified(config: Mapping[str, Any], metric: Metric) -> str:
+    if metric in WHOLE or callable(metric):
+        return f"{int(config['pictures']):,} CIFAR-10 test pictures"
+    if metric in CORRUPTED:
+        return f"{int(config['corrupted_pictures']):,} CIFAR-10 test pictures under 15 corruptions of our own"
+    return f"{int(config['attacked']):,} CIFAR-10 test pictures" if "attacked" in config else "CIFAR-10 test pictures"
+
+
+def _pictures(record: Record) -> str:
+    config = record["config"]
+    data = str(config.get("data")).lower().replace("_", "-").removesuffix("-test")
+    split = {"valid": "validation"}.get(str(config.get("split", "test")), "test")
+    own = " of our own" if data in PICTURES and config.get("source", "generated") == "generated" else ""
+    return f"{int(config['pictures']):,} {PICTURES.get(data, data)} {split} pictures{own}"
+
+
+def _machine(record: Record) -> str:
+    hardware = record.get("hardware") or {}
+    if hardware.get("gpu") and str(hardware.get("device", "")).startswith("cuda"):
+        count = int(hardware.get("gpus") or 1)
+        return f"one {hardware['gpu']}" if count == 1 else f"{count} × {hardware['gpu']}"
+    return f"{hardware.get('cores', '?')} CPU cores"

@@ -1,0 +1,47 @@
+"""`akorn curves RUN …`: the loss of several runs, or another of their curves, in one plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from akorn.cli.common import CommonOptions, print_json, say
+from akorn.errors import AkornError
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Draw the loss of several runs in one plot, or another curve of theirs, from what `akorn train` has logged."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …")] = ()
+    """The runs' folders, or their files scalars.jsonl."""
+    labels: tuple[str, ...] = ()
+    """A label for each run; by default the name of its folder. Runs with the same label have the same colour, such as
+    the seeds of a model."""
+    metric: str = "loss"
+    """Which curve, such as loss or eval/board_accuracy."""
+    log: bool = False
+    """A logarithmic axis."""
+    out: Path = Path("curves.png")
+    """The plot: .png, .svg or .pdf."""
+
+
+def run(options: Options) -> int:
+    """Draw, and say where the plot is."""
+    if not options.runs:
+        raise AkornError("akorn curves needs one or more runs' folders, as `akorn train` makes them")
+    if options.labels and len(options.labels) != len(options.runs):
+        raise AkornError(f"{len(options.runs)} runs need as many --labels, got {len(options.labels)}")
+    from akorn.engine.curves import plot_curves
+
+    labelled: dict[str, list[Path]] = {}
+    for label, path in zip(options.labels, options.runs, strict=False):
+        labelled.setdefault(label, []).append(path)
+    out = plot_curves(labelled or options.runs, options.out, metric=options.metric, log=options.log)
+    say(f"wrote {out}")
+    if options.json:
+        print_json({"plot": str(out), "runs": [str(path) for path in options.runs], "metric": options.metric})
+    return 0
