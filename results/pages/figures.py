@@ -53,6 +53,11 @@ class Found:
         return "one seed" if len(self.records) == 1 else f"{len(self.records)} seeds"
 
     @property
+    def spread(self) -> float:
+        """The standard deviation over seeds, 0 for one seed."""
+        return float(self.text.partition(" ± ")[2] or 0)
+
+    @property
     def mended(self) -> bool:
         """Whether all models behind it were trained after the mends."""
         return bool(self.records) and all(map(mended, self.records))
