@@ -14,6 +14,7 @@ import torch
 from fake_net import FakeNet
 
 from akorn.errors import AkornError
+from akorn.sudoku import voting
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.difficulty import count_difficulties
 from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps, evaluate, within_auroc
@@ -139,9 +140,27 @@ def test_models_without_energy_vote_by_squares() -> None:
     found = evaluate(model, PUZZLES, SOLUTIONS, steps=2)
     assert found.vote == "average"
     assert found.energy is None
-    assert set(found.accuracies) == {"single", "first", "majority", "average"}
+    assert set(found.accuracies) == {"single", "first", "confidence", "majority", "average"}
     with pytest.raises(ValueError, match="has no energy"):
         evaluate(model, PUZZLES, SOLUTIONS, vote="sum")
+
+
+def test_the_most_confident_start_wins() -> None:
+    """The fake model is surer where it is right, while its last energy favours wrong answers."""
+    found = run(votes=8, vote="confidence", samples=True)
+    assert found.samples is not None
+    any_right = 100.0 * float(found.samples.correct.any(1).mean())
+    assert found.board_accuracy == found.accuracies["confidence"] == any_right > found.accuracies["last"]
+    assert found.samples.auroc("confidence") == 1.0
+    assert found.samples.auroc("last") == 0.0
+    assert found.samples.accuracy_against_votes([8], "confidence") == {8: any_right}
+    np.testing.assert_array_equal(found.confidence, found.samples.confidence.max(1))
+
+
+def test_confidence_is_the_mean_over_the_blanks() -> None:
+    chances = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.9, 0.0], [0.2, 0.2, 0.6]]]).expand(3, 3, 3)
+    puzzles = torch.tensor([[0, 2, 0], [1, 0, 3], [1, 2, 3]])
+    torch.testing.assert_close(voting.mean_confidence(chances, puzzles), torch.tensor([0.55, 0.9, 1.0]))
 
 
 def test_bad_settings_are_refused() -> None:
@@ -252,7 +271,8 @@ def test_plots_are_written_and_bad_names_refused(tmp_path: Path) -> None:
     energies = energy_over_steps(model, PUZZLES, 6)
     assert energies.shape == (6, BOARDS)
     rng = np.random.default_rng(0)
-    samples = Samples(None, rng.normal(size=(20, 4)).astype(np.float32), rng.random((20, 4)) > 0.5)
+    energy, confidence = rng.normal(size=(20, 4)).astype(np.float32), rng.random((20, 4), dtype=np.float32)
+    samples = Samples(None, energy, confidence, rng.random((20, 4)) > 0.5)
     pairs = (samples.energy(), samples.correct)
     for path in (
         plot_energy_over_steps({"boards": energies}, tmp_path / "steps.png", trained_steps=4),

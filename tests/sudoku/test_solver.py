@@ -82,10 +82,28 @@ def test_watching_ends_where_solving_does(solver: Solver) -> None:
 
 
 def test_more_votes_never_raise_the_energy(solver: Solver) -> None:
-    energies = [solver.solve(HARD, steps=4, votes=k).energy for k in (1, 4, 16)]
+    energies = [solver.solve(HARD, steps=4, votes=k, vote="energy").energy for k in (1, 4, 16)]
     assert energies[0] is not None
     assert energies[0] >= energies[1] >= energies[2]  # type: ignore[operator]
     assert energies[0] > energies[2]  # type: ignore[operator]
+
+
+def test_more_votes_never_lower_the_confidence(solver: Solver) -> None:
+    answers = [solver.solve(HARD, steps=4, votes=k) for k in (1, 4, 16)]
+    confidences = [answer.confidence for answer in answers]
+    assert confidences == sorted(confidences)
+    assert confidences[0] < confidences[2]
+    alone = solver.solve(HARD, steps=4, votes=16, vote="energy")
+    assert alone.start != answers[2].start  # else the two votes could not be told apart here
+    assert alone.energy < answers[2].energy  # type: ignore[operator]
+
+
+def test_unknown_and_impossible_votes_are_refused(solver: Solver) -> None:
+    with pytest.raises(AkornError, match="vote is 'loud', expected confidence or energy"):
+        solver.solve(HARD, vote="loud")  # type: ignore[call-overload]
+    torch.manual_seed(0)
+    with pytest.raises(AkornError, match="has no energy to vote by"):
+        Solver(build(ItrSAConfig(channels=16, heads=2)), "cpu").solve(HARD, vote="energy")
 
 
 def _fake(limit: float) -> tuple[Solver, np.ndarray]:
@@ -109,15 +127,16 @@ class _Contrary(FakeNet):
 def test_valid_boards_are_preferred_only_when_asked_for() -> None:
     solver, q = _fake(limit=0.0)
     assert q.min() < 0 < q.max()  # some starts are right, some wrong
-    plain = solver.solve(EASY, votes=8)
+    plain = solver.solve(EASY, votes=8, vote="energy")
     assert not plain.valid
     assert plain.start == q.argmin()
-    checked = solver.solve(EASY, votes=8, prefer_valid=True)
+    checked = solver.solve(EASY, votes=8, prefer_valid=True, vote="energy")
     assert checked.valid
     assert checked.start == np.where(q > 0, q, np.inf).argmin()  # the lowest energy among the valid
     assert checked.energy == pytest.approx(2 * q[checked.start])
     hopeless, _ = _fake(limit=torch.inf)
-    assert hopeless.solve(EASY, votes=8, prefer_valid=True).start == q.argmin()
+    assert hopeless.solve(EASY, votes=8, prefer_valid=True, vote="energy").start == q.argmin()
+    assert solver.solve(EASY, votes=8).valid  # the fake model is surer where it is right
 
 
 def test_a_model_without_energy_solves_too() -> None:

@@ -23,9 +23,12 @@ from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
 
-VoteName = Literal["sum", "last", "majority", "average", "first"]
-"""Which start's answer counts: the one with the lowest energy, summed over the steps or before the last step; the
-most frequent digit of each square; the digit of the highest mean probability; the first start's."""
+VoteName = Literal["sum", "last", "confidence", "majority", "average", "first"]
+"""Which start's answer counts: the one with the lowest energy, summed over the steps or before the last step; the most
+confident one; the most frequent digit of each square; the digit of the highest mean probability; the first start's."""
+
+SampleVote = Literal["sum", "last", "confidence"]
+"""The votes that choose among whole answers by one number."""
 
 Floats = NDArray[np.float32]
 _COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU, some 20 s, is worth it
@@ -37,7 +40,14 @@ class Samples:
 
     last: Floats | None  # [B, K] energy before the last step
     sum: Floats | None  # [B, K] energy summed over the steps
+    confidence: Floats  # [B, K] mean over the blanks of the highest probability
     correct: NDArray[np.bool_]  # [B, K]
+
+    def score(self, vote: SampleVote = "sum") -> Floats:
+        """What a vote makes largest: the confidence, or the negative energy."""
+        if vote == "confidence":
+            return self.confidence
+        return -self.energy(vote)
 
     def energy(self, vote: Literal["sum", "last"] = "sum") -> Floats:
         """The energy that a vote uses."""
@@ -46,23 +56,23 @@ class Samples:
             raise ValueError("the model has no energy")
         return values
 
-    def auroc(self, vote: Literal["sum", "last"] = "sum") -> float:
-        """How well low energy tells right answers of a board from its wrong ones, which is what a vote needs.
+    def auroc(self, vote: SampleVote = "sum") -> float:
+        """How well a vote's number tells right answers of a board from its wrong ones.
 
         The share of pairs, one right and one wrong answer to the same board, in which the right one has the lower
-        energy. Energies of different boards are not compared: they differ with the number of givens.
+        energy or the higher confidence. Different boards are not compared: their energies differ with the givens.
         """
-        return within_auroc(-self.energy(vote), self.correct)
+        return within_auroc(self.score(vote), self.correct)
 
-    def accuracy_against_votes(self, votes: Sequence[int], vote: Literal["sum", "last"] = "sum") -> dict[int, float]:
-        """Board accuracy of the energy vote among the first k starts, for each k."""
-        energy = self.energy(vote)
-        energy = np.where(np.isfinite(energy), energy, np.inf)
-        rows = np.arange(len(energy))
-        most = energy.shape[1]
+    def accuracy_against_votes(self, votes: Sequence[int], vote: SampleVote = "sum") -> dict[int, float]:
+        """Board accuracy of a vote among the first k starts, for each k."""
+        score = self.score(vote)
+        score = np.where(np.isfinite(score), score, -np.inf)
+        rows = np.arange(len(score))
+        most = score.shape[1]
         if wrong := [k for k in votes if not 1 <= k <= most]:
             raise ValueError(f"votes must lie between 1 and {most}, got {wrong[0]}")
-        return {k: 100.0 * float(self.correct[rows, energy[:, :k].argmin(1)].mean()) for k in votes}
+        return {k: 100.0 * float(self.correct[rows, score[:, :k].argmax(1)].mean()) for k in votes}
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class Evaluation:
     """[B]"""
     energy: Floats | None
     """[B]: the value the vote used, where it was an energy vote."""
+    confidence: Floats | None
+    """[B]: the confidence of the answer, where it is that of one start."""
     samples: Samples | None
     steps: int
     votes: int
@@ -138,7 +150,8 @@ def evaluate(
     if vote not in get_args(VoteName):
         raise ValueError(f"vote is {vote!r}, expected one of {', '.join(get_args(VoteName))}")
     if vote in ("sum", "last") and not model.has_energy:
-        raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use majority or average")
+        others = "confidence, majority or average"
+        raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use {others}")
     config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples, early_exit=early_exit)
     if compile is None:
         large = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
@@ -168,7 +181,8 @@ def evaluate(
         _by_difficulty(puzzle, solved[vote]),
         answers[vote],
         solved[vote],
-        best.value.cpu().numpy() if best is not None and vote != "first" else None,
+        best.value.cpu().numpy() if best is not None and vote in ("sum", "last") else None,
+        best.confidence.cpu().numpy() if best is not None else None,
         _samples(tally) if samples else None,
         steps,
         votes,
@@ -253,4 +267,6 @@ def _samples(tally: Tally) -> Samples:
         return None if values is None else values.cpu().numpy()
 
     assert tally.correct is not None  # samples were asked for
-    return Samples(array(tally.last), array(tally.total), tally.correct.cpu().numpy())
+    assert tally.confidence is not None
+    confidence = tally.confidence.cpu().numpy()
+    return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from akorn.sudoku.voting import Precision, VoteConfig
 Puzzle = str | NDArray[np.uint8]
 """81 characters, or an array of 81 digits with 0 for a blank."""
 
+Vote = Literal["confidence", "energy"]
+"""By what one of several starts wins."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -33,7 +36,9 @@ class Answer:
     valid: bool
     """Whether the board is a correct Sudoku that keeps the givens."""
     energy: float | None
-    """The value the vote used: the energy summed over the steps; None for a model without energy."""
+    """The energy summed over the steps, which an energy vote compares; None for a model without energy."""
+    confidence: float
+    """The mean over the blanks of the highest probability, which a confidence vote compares."""
     conflicts: tuple[Conflict, ...]
     """Digits that stand twice in a row, column or box."""
     steps: int
@@ -87,6 +92,7 @@ class Solver:
         *,
         prefer_valid: bool = ...,
         early_exit: float | None = ...,
+        vote: Vote | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> Answer: ...
 
@@ -100,6 +106,7 @@ class Solver:
         *,
         prefer_valid: bool = ...,
         early_exit: float | None = ...,
+        vote: Vote | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> list[Answer]: ...
 
@@ -112,13 +119,16 @@ class Solver:
         *,
         prefer_valid: bool = False,
         early_exit: float | None = None,
+        vote: Vote | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Answer | list[Answer]:
-        """Solve one puzzle or several, each from `votes` random starts; the answer of lowest energy wins.
+        """Solve one puzzle or several, each from `votes` random starts, of which one answer wins.
 
-        With `prefer_valid` a valid board wins over an invalid one of lower energy: the rules of Sudoku are then used
-        to check answers, though not to find them. With `early_exit`, such as 0.01, starts whose digits stay the same
-        and whose energy changes by less, relative, from one block of 8 steps to the next stop before `steps` steps.
+        By default it is the most confident one, as with vote="confidence"; with vote="energy" it is the one whose
+        energy, summed over the steps, is lowest. With `prefer_valid` a valid board wins over a better one that is
+        not: the rules of Sudoku are then used to check answers, though not to find them. With `early_exit`, such as
+        0.01, starts whose digits stay the same and whose energy changes by less, relative, from one block of 8 steps to
+        the next stop before `steps` steps.
         The same puzzle gets the same starts wherever it stands.
         """
         single = isinstance(puzzles, str) or not isinstance(puzzles, Iterable)
@@ -126,24 +136,25 @@ class Solver:
         boards = [_parse(puzzles)] if single else [_parse(p, i) for i, p in enumerate(puzzles, 1)]
         if not boards:
             return []
+        name = _vote_name(vote, self.model)
         digits = np.stack(boards)
         config = VoteConfig(steps, votes, seed, precision=self.precision, squares=False, early_exit=early_exit)
         tally = voting.run(self.model, torch.from_numpy(digits), config, progress=progress)
-        chosen = tally.best["sum" if self.model.has_energy else "first"]
-        values, starts, answers = chosen.value.cpu(), chosen.start.cpu(), chosen.answer.cpu()
-        used = (tally.used.cpu() / votes).tolist()
-        if prefer_valid and "sum-valid" in tally.best:
-            among = tally.best["sum-valid"]
-            found = among.value.cpu().isfinite()
-            values = torch.where(found, among.value.cpu(), values)
-            starts = torch.where(found, among.start.cpu(), starts)
-            answers = torch.where(found[:, None], among.answer.cpu(), answers)
+        chosen = tally.best[name]
+        if prefer_valid:
+            among = tally.best[f"{name}-valid"]
+            among.value = torch.where(among.value.isfinite(), -torch.inf, torch.inf)  # before all others
+            chosen.merge(among)
+        starts, answers = chosen.start.tolist(), chosen.answer.cpu().numpy()
+        energies = chosen.energy.tolist() if self.model.has_energy else [None] * len(boards)
+        used = (tally.used / votes).tolist()
         solved = [
             Answer(
                 format_board(puzzle),
                 format_board(answer),
                 is_valid_solution(answer, puzzle),
-                value if self.model.has_energy else None,
+                energy,
+                confidence,
                 tuple(conflicts(answer)),
                 steps,
                 votes,
@@ -151,8 +162,8 @@ class Solver:
                 seed,
                 mean_steps,
             )
-            for puzzle, answer, value, start, mean_steps in zip(
-                boards, answers.numpy(), values.tolist(), starts.tolist(), used, strict=True
+            for puzzle, answer, energy, confidence, start, mean_steps in zip(
+                boards, answers, energies, chosen.confidence.tolist(), starts, used, strict=True
             )
         ]
         return solved[0] if single else solved
@@ -175,6 +186,15 @@ class Solver:
             filled = np.where(board > 0, board, digit[step].numpy().astype(np.uint8) + 1)
             sure = np.where(board > 0, 1.0, chance[step].numpy()).astype(np.float32)
             yield Frame(step + 1, filled.astype(np.uint8), sure, energy)
+
+
+def _vote_name(vote: Vote | None, model: SudokuNet) -> str:
+    """What `voting` calls the vote."""
+    if vote not in (None, "confidence", "energy"):
+        raise AkornError(f"vote is {vote!r}, expected confidence or energy")
+    if vote == "energy" and not model.has_energy:
+        raise AkornError(f"{type(model).__name__} has no energy to vote by: use the confidence")
+    return "sum" if vote == "energy" else "confidence"
 
 
 def _is_one(array: NDArray[np.uint8]) -> bool:

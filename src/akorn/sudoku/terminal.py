@@ -47,6 +47,7 @@ class BoardView:
     energy: float | None = None
     title: str | None = None
     energy_name: str = "energy"
+    confidence: float | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         coloured = console.color_system is not None and not console.no_color
@@ -85,6 +86,8 @@ class BoardView:
         caption = Text(no_wrap=True)
         if self.energy is not None:
             caption.append(f"{self.energy_name} {self.energy:.2f}  ")
+        if self.confidence is not None:
+            caption.append(f"confidence {100 * self.confidence:.1f} %  ")
         if verdict == "valid":
             caption.append("valid Sudoku", "bold green" if coloured else "")
         elif "clash" not in verdict and "given" not in verdict:
@@ -106,6 +109,7 @@ def print_board(
     title: str | None = None,
     console: Console | None = None,
     energy_name: str = "energy",
+    confidence: float | None = None,
 ) -> None:
     """Print the board with its caption."""
-    (console or Console()).print(BoardView(board, puzzle, energy, title, energy_name))
+    (console or Console()).print(BoardView(board, puzzle, energy, title, energy_name, confidence))

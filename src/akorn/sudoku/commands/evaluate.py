@@ -15,7 +15,7 @@ from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
     from akorn.sudoku.board_files import Boards
-    from akorn.sudoku.evaluate import Evaluation
+    from akorn.sudoku.evaluate import Evaluation, SampleVote
     from akorn.sudoku.net import SudokuNet
 
 
@@ -38,9 +38,10 @@ class Options(CommonOptions):
     votes: int = 1
     """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
     solve` has 8 by default."""
-    vote: Literal["sum", "last", "majority", "average", "first"] | None = None
-    """Which answer counts: lowest energy summed over the steps or at the last one, most frequent digits, mean
-    probabilities, or the first start's. By default sum, or average for a model without energy."""
+    vote: Literal["sum", "last", "confidence", "majority", "average", "first"] | None = None
+    """Which answer counts: the one with the lowest energy, summed over the steps or at the last one; the most confident
+    one (by the mean over the blanks of the highest probability); the most frequent digits; the mean probabilities; or
+    the first start's. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
     """The energy of Eq. 3, or the published code's without the ½."""
     early_exit: float | None = None
@@ -125,6 +126,10 @@ def run(options: Options) -> int:
     return 0
 
 
+_AUROC: dict[SampleVote, str] = {"sum": "auroc", "last": "auroc_last", "confidence": "auroc_confidence"}
+"""The area under the ROC curve by vote, as records call it."""
+
+
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
     """One record, under the recipe's name and the training's seed where the model's folder tells them."""
     from akorn.ledger import record_evaluation
@@ -139,8 +144,10 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     }  # fmt: skip
     metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, "mean_steps": found.mean_steps}
     metrics |= found.accuracies
-    if found.samples is not None and found.energy is not None and not math.isnan(found.samples.auroc()):
-        metrics["auroc"] = found.samples.auroc()
+    for vote, name in _AUROC.items():
+        if found.samples is not None and (vote == "confidence" or found.samples.sum is not None):
+            area = found.samples.auroc(vote)
+            metrics |= {} if math.isnan(area) else {name: area}
     return record_evaluation(
         options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
         wall_time=found.seconds, device=device, folder=options.results,
@@ -193,10 +200,13 @@ def _plot(
         written.append(
             plots.plot_energy_histogram(sets, options.plots / "histogram.png", name="energy summed over steps")
         )
+    if found.samples is not None:
         counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
-        by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in ("sum", "last")}
+        kinds: tuple[SampleVote, ...] = ("sum", "last", "confidence") if model.has_energy else ("confidence",)
+        by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in kinds}
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
-        say(f"AUROC of low energy for right answers among those to a board: {found.samples.auroc():.3f}")
+        areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in kinds)
+        say(f"AUROC for right answers among those to a board: {areas}")
     if by_steps:
         written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
     for path in written:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from akorn.sudoku.solver import Answer, Solver
 
 BATCH = 1000  # boards that are read, solved and answered at a time
-ENERGY = "summed energy"  # the value that the vote used: the energies of all steps together
+ENERGY = "summed energy"  # the energies of all steps together, which an energy vote compares
 NODES = 3000  # of the exact search for another solution, some 0.1 s; the hardest boards that are known take about 1,000
 
 
@@ -47,10 +47,12 @@ class Options(CommonOptions):
     """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
     the paper does; here more boards should be solved."""
     votes: int = 8
-    """Random starts K of each board; the answer of lowest energy, summed over the steps, wins. `akorn eval` has 1 by
-    default, to score the model without a vote."""
+    """Random starts K of each board, of which one answer wins. `akorn eval` has 1 by default, to score the model
+    without a vote."""
+    vote: Literal["confidence", "energy"] = "confidence"
+    """Which start wins: the most confident one, or the one with the lowest energy, summed over the steps."""
     prefer_valid: bool = False
-    """Let a valid answer win over an invalid one of lower energy."""
+    """Let a valid answer win over a better one that is not valid."""
     early_exit: float | None = None
     """Starts whose digits stay the same and whose energy changes by less than this, relative, from one block of 8
     steps to the next stop before all T steps; 0.01 saves about a third of the work. By default none stop."""
@@ -140,7 +142,7 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
         answers = iter(
             solver.solve(
                 puzzles, options.steps, options.votes, options.seed,
-                prefer_valid=options.prefer_valid, early_exit=options.early_exit, progress=progress,
+                prefer_valid=options.prefer_valid, early_exit=options.early_exit, vote=options.vote, progress=progress,
             )
         )  # fmt: skip
     tally.seen += len(batch)
@@ -177,6 +179,7 @@ def _as_json(line: BoardLine, answer: Answer, solutions: Solutions) -> dict[str,
         "solution": answer.board,
         "valid": answer.valid,
         "energy": answer.energy,
+        "confidence": answer.confidence,
     }
     if line.solution is not None:
         found["correct"] = _correct(line, answer)
@@ -200,7 +203,8 @@ def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
 
     assert line.puzzle is not None
     title = None if alone else f"line {line.number}"
-    print_board(parse_board(answer.board, check=False), line.puzzle, answer.energy, title, energy_name=ENERGY)
+    board = parse_board(answer.board, check=False)
+    print_board(board, line.puzzle, answer.energy, title, energy_name=ENERGY, confidence=answer.confidence)
 
 
 def _tell(line: BoardLine, answer: Answer, alone: bool, solutions: Solutions, as_json: bool) -> None:
