@@ -107,6 +107,7 @@ def test_the_papers_protocol() -> None:
     assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
     assert (a.jitter, a.grey, a.noise) == (1.0, 0.0, 0.0)
     assert paper.data.augmix
+    assert paper.data.augmix_operations == "thirteen"
     models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
     assert len(set(models.values())) == 9  # every ablation is another model
     mix = models["cifar10_akorn_mix_n4"]
@@ -138,6 +139,19 @@ def test_augmix_follows_where_it_is_asked_for(folder: Path) -> None:
     for options, same in ((plain, True), (replace(plain, augmix=True), False)):
         found, _ = TrainingPictures(pictures, options).batch(torch.arange(6), torch.Generator().manual_seed(0))
         assert torch.allclose(found, pictures.images[:6] / 255, atol=1e-6) == same
+
+
+def test_nine_operations_are_a_choice_and_what_older_runs_had(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    nine = replace(cifar10_akorn_conv().data, augment=STILL, augmix_operations="nine")
+    found, _ = TrainingPictures(pictures, nine).batch(torch.arange(6), torch.Generator().manual_seed(0))
+    expected = augmix(pictures.images[:6], torch.Generator().manual_seed(0), operations="nine")
+    torch.testing.assert_close(found, expected)
+    recipe = cifar10_akorn_conv()
+    assert make_task(recipe).settings()["data"]["augmix_operations"] == "thirteen"
+    older = make_task(replace(recipe, data=replace(recipe.data, augmix_operations="nine"))).settings()["data"]
+    assert "augmix_operations" not in older  # so that a checkpoint of theirs goes on
+    assert DataConfig.absent["augmix_operations"] == "nine"
 
 
 @pytest.mark.parametrize("order", tuple(permutations(("augment", "augmix", "noise"))))

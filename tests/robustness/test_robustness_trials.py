@@ -67,6 +67,7 @@ COMMON: dict[str, Any] = {
     "data.augment.grey": 0.0,
     "data.augment.noise": 0.0,
     "data.augmix": True,
+    "data.augmix_operations": "nine",
     "data.noise": 0.0,
     "data.order": ["augment", "augmix", "noise"],
     "data.limit": None,

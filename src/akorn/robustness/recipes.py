@@ -5,9 +5,10 @@ What else was tried is in results/trials.toml, as overrides of these. Torch-free
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
@@ -17,6 +18,8 @@ from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, Res
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
 
 Change = Literal["augment", "augmix", "noise"]
+AugmixOperations = Literal["thirteen", "nine"]
+"""Those of the published CIFAR-10 experiments, or those of AugMix's own paper."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,16 @@ class DataConfig:
     augment: AugmentConfig = _AUGMENT
     augmix: bool = True
     """Whether AugMix takes part."""
+    augmix_operations: AugmixOperations = "thirteen"
+    """AugMix as in the published experiments, or with the nine operations of its own paper."""
     noise: float = 0.0
     """Standard deviation σ of Gaussian noise, for pixels from 0 to 1; what comes behind it sees pixels cut to 0–1."""
     order: tuple[Change, Change, Change] = ("augment", "augmix", "noise")
     """What is done first, then and last; "augment" are crop, flip and jitter."""
     limit: int | None = None
     """Train on the first so many pictures only."""
+    absent: ClassVar[Mapping[str, Any]] = {"augmix_operations": "nine"}
+    """What runs had whose records do not tell."""
 
 
 @dataclass(frozen=True)

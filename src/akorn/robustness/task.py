@@ -52,7 +52,9 @@ class TrainingPictures:
         if change == "augment":
             return (two_views if self.views else augment)(pictures, options.augment, generator, size=_SIZE)
         if change == "augmix":
-            return augmix(pictures, generator) if options.augmix else pictures
+            if not options.augmix:
+                return pictures
+            return augmix(pictures, generator, operations=options.augmix_operations)
         if not options.noise:
             return pictures
         # Not cut to 0–1 at the end: what a model sees is Gaussian.
@@ -72,7 +74,8 @@ class CifarTask(Task):
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data and what the run starts from, as JSON values."""
-        data = asdict(self.recipe.data)
+        # What older runs had is left out, for their checkpoints and records do not tell it.
+        data = {key: value for key, value in asdict(self.recipe.data).items() if DataConfig.absent.get(key) != value}
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         return {
