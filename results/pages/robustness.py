@@ -27,6 +27,7 @@ from results.pages.robustness_records import (
     fits,
     of_check,
     of_corruption,
+    of_noise,
     table,
 )
 
@@ -37,7 +38,8 @@ _NOTE = (
     " of several starts are averaged. Clean and corrupted accuracy are on all 10,000 test pictures, the latter at"
     " severity 5 and averaged over 15 corruptions. AutoAttack has a random 1,000 or more of them; where the model has a"
     " random start it is the `rand` version with an EoT of 20, which also counts a start's bad luck (the table of"
-    f" attacks has the same tests without an attack). {_OURS} Most models were evaluated in TF32, as each record says."
+    f" attacks has the same tests without an attack). {_OURS} All models were trained with nine operations of AugMix. "
+    "Most were evaluated in TF32, as each record says."
 )
 
 
@@ -92,20 +94,22 @@ PRETRAINED = table(
 
 RANDOM_NOISE = table(
     "Random noise of 64/255, without pre-training",
-    ("uniform in the box", "±ε on every value", "ECE on clean pictures"),
+    ("±ε on every value", "uniform in the box", "ECE on clean pictures"),
     tuple(
         Row(
             label,
             (
-                cell("noise", fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
-                cell("noise_sign", fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE)),
+                *(
+                    cell(of_noise(kind), fits(name, False, starts=1, pictures=PICTURES, noise_epsilon=NOISE))
+                    for kind in ("sign", "uniform")
+                ),
                 cell("ece", fits(name, False, starts=1, pictures=PICTURES)),
             ),
         )
         for name, label in LABELS.items()
     ),
     note="Accuracy and ECE in percent on all 10,000 test pictures, one start. The paper shows bars without numbers,"
-    " with AKOrN far ahead, and does not say how the noise is distributed.",
+    " with AKOrN far ahead; the published experiments have ±ε on every value, the first column.",
 )
 
 _UNATTACKED = {
@@ -208,7 +212,7 @@ def _starts(name: str, count: int) -> Row:
         (
             cell("clean", whole),
             cell("ece", whole),
-            cell("noise", noisy),
+            cell(of_noise("sign"), noisy),
             cell("pgd", attacked(name, False, "pgd", count)),
             cell("corrupted", worst),
             cell("corrupted_ece", worst),
@@ -219,7 +223,7 @@ def _starts(name: str, count: int) -> Row:
 STARTS = tuple(
     table(
         f"Answers averaged over K random starts: {TITLES[name]}",
-        ("clean", "ECE on clean", "noise of 64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
+        ("clean", "ECE on clean", "noise of ±64/255", "PGD, 8/255", "corrupted", "ECE on corrupted"),
         tuple(_starts(name, count) for count in (1, 4, 8, 16)),
         f"In percent, without pre-training. The other tables have K = 1 unless a row says otherwise. {_OURS}",
         models_are_rows=False,

@@ -11,6 +11,7 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.attack_suite import ATTACKS
 from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
+from akorn.robustness.recipes import AugmixOperations, DataConfig
 from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
@@ -22,10 +23,17 @@ _CONTINUED = ("cifar10_akorn_conv_falling_rate", "cifar10_resnet18_crop_last_fal
 """Recipes that train another recipe's model on, on CIFAR-10 too: that is no pre-training."""
 
 
-def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
+def operations(record: Record) -> str:
+    """With how many operations of AugMix an evaluated model was trained; the first records do not tell their nine."""
+    training = record.get("extra", {}).get("training") or {}
+    return str({**DataConfig.absent, **training.get("data", {})}["augmix_operations"])
+
+
+def fits(name: str, pretrained: bool, augmix: AugmixOperations = "nine", **wanted: float) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as
+    augmix: the operations that it was trained with; all models of the first tables had nine. Numbers may differ in the
+    fourth digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as
     pre-trained, though the first records of them say so.
     """
 
@@ -36,6 +44,7 @@ def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
             and record["name"] == name
             and (bool(config.get("pretrained")) and name not in _CONTINUED) == pretrained
             and config.get("data_split") == "test"
+            and operations(record) == augmix
             and not is_trial(record, "data.path", "init", "channels_last")
             and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
         )
@@ -95,6 +104,19 @@ def of_corruption(corruption: str, what: str) -> Metric:
 
     def look(record: Record) -> Any:
         return record.get("extra", {}).get("corrupted", {}).get(corruption, {}).get(what)
+
+    return look
+
+
+def of_noise(kind: str) -> Metric:
+    """Accuracy under "sign" noise, ±ε on every value, or under "uniform" noise.
+
+    Of the first records, which do not tell their kind, `noise` is uniform and `noise_sign` is not.
+    """
+
+    def look(record: Record) -> Any:
+        default = record["config"].get("noise_kind", "uniform")
+        return record["metrics"].get("noise" if kind == default else f"noise_{kind}")
 
     return look
 

@@ -79,6 +79,8 @@ def test_another_protocol_fills_no_cell_of_robustness(
     assert count(record(name, "2026-01-01", {metric: 50.0}, **right)) == 1
     assert count(record(name, "2026-01-01", {metric: 50.0}, **{**right, **wrong})) == 0
     assert count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained({"data.path": "x", "train.epochs": 9}))
+    for data, fills in (({"augmix_operations": "thirteen"}, False), ({"noise": 0.0}, True)):  # the first had nine
+        assert bool(count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained({}, data=data))) == fills
     for trial in ({"train.steps": 100}, {"model.n": 4}, {"data.noise": 0.1}, {"data.limit": 5}):
         assert not count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained(trial))
 
@@ -220,11 +222,23 @@ def test_the_checks_have_their_verdicts_and_figures() -> None:
 
 
 def test_several_starts_have_rows_of_their_own() -> None:
-    metrics = {"clean": 80.0, "ece": 1.0, "noise": 70.0, "pgd": 60.0, "corrupted": 75.0, "corrupted_ece": 2.0}
+    metrics = {"clean": 80.0, "ece": 1.0, "noise_sign": 70.0, "pgd": 60.0, "corrupted": 75.0, "corrupted_ece": 2.0}
     config = {**CLEAN, **HARD, **CORRUPTED, "starts": 16}
     found = filled(STARTS[0], record("cifar10_akorn_conv", "2026-01-01", metrics, **config))
     assert {label for label, _ in found} == {"K = 16"}
     assert len(found) == 6
+
+
+def test_noise_keeps_its_kind_whenever_it_was_recorded() -> None:
+    first = record("cifar10_akorn_conv", "2026-01-01", {"noise": 70.0, "noise_sign": 50.0}, **CLEAN)
+    now = record("cifar10_akorn_conv", "2026-01-02", {"noise": 50.0, "noise_uniform": 70.0}, noise_kind="sign", **CLEAN)
+    for found in (first, now):
+        assert filled(RANDOM_NOISE, found) == {
+            ("AKOrN-conv, N = 2", "±ε on every value"): "50.0 (1)",
+            ("AKOrN-conv, N = 2", "uniform in the box"): "70.0 (1)",
+        }
+    old = record("cifar10_akorn_conv", "2026-01-01", {"noise": 70.0}, **CLEAN)  # which had uniform noise alone
+    assert filled(RANDOM_NOISE, old) == {("AKOrN-conv, N = 2", "uniform in the box"): "70.0 (1)"}
 
 
 def test_the_longest_training_counts_and_fewer_epochs_are_told() -> None:

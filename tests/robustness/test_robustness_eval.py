@@ -40,7 +40,7 @@ def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest
     out, err = capsys.readouterr()
     assert "--plots attacks 8 pictures by PGD, each by 6 passes forward and 4 backward" in err
     found = json.loads(out)
-    scores = {"clean", "noise", "noise_sign", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
+    scores = {"clean", "noise", "noise_uniform", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
     assert scores <= found.keys()
     assert found["starts_of"] == dict.fromkeys(scores, 2)
     assert found["source"] == "model"
@@ -52,6 +52,7 @@ def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest
     assert kept["kind"] == "eval"
     assert kept["config"]["epsilon"] == pytest.approx(8 / 255)
     assert kept["config"]["source"] == "model"
+    assert kept["config"]["noise_kind"] == "sign"  # which `noise` had not in the first records
     assert (kept["extra"]["starts_of"], kept["extra"]["scores"]) == (found["starts_of"], found["scores"])
     assert kept["extra"]["scores"]["pgd"] == {"accuracy": found["pgd"], "ece": kept["extra"]["scores"]["pgd"]["ece"],
                                               "pictures": 4, "starts": 2}  # fmt: skip
@@ -69,7 +70,7 @@ def test_eval_by_default_and_on_corrupted_pictures(
     assert "pgd" not in printed
     heading, *scores = (line.split() for line in printed.splitlines()[:4])
     assert heading == ["score", "%", "ECE,", "%", "pictures", "starts"]
-    assert [(row[0], *row[3:]) for row in scores] == [(name, "12", "3") for name in ("clean", "noise", "noise_sign")]
+    assert [(row[0], *row[3:]) for row in scores] == [(name, "12", "3") for name in ("clean", "noise", "noise_uniform")]
     for place in ("report", "data.cifar_c"):
         monkeypatch.setattr(f"akorn.robustness.{place}.COMMON", ("fog", "snow"))
     corrupted = tmp_path / "CIFAR-10-C"

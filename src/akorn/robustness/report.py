@@ -20,6 +20,7 @@ from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, sample, 
 from akorn.robustness.evaluation_plots import RELIABILITY, in_words, show_adversarial, show_curves
 from akorn.robustness.net import CifarNet
 from akorn.robustness.protocol import CHECKED, Request
+from akorn.robustness.random_noise import NoiseName
 
 Tell = Callable[[str, int, int], None]
 """(what, done, total)"""
@@ -82,14 +83,16 @@ def evaluate(
         "starts": settings.starts if model.random_start else 1,
         "random_start": model.random_start,
         "noise_epsilon": request.noise,
+        "noise_kind": "sign",  # of `noise`; records that do not tell have uniform noise there, and noise_sign
     }
     if begun is not None:
         begun(report)
     images, labels = part.images, part.labels
     clean = score(model, images, labels, settings, progress=lambda d, t: say("clean", d, t))
     report.add("clean", clean)
-    for name, kind in (("noise", "uniform"), ("noise_sign", "sign")):
-        noisy = noisy_score(model, images, labels, settings, epsilon=request.noise, kind=kind)  # type: ignore[arg-type]
+    kinds: tuple[tuple[str, NoiseName], ...] = (("noise", "sign"), ("noise_uniform", "uniform"))
+    for name, kind in kinds:
+        noisy = noisy_score(model, images, labels, settings, epsilon=request.noise, kind=kind)
         report.add(name, noisy)
         say(name, 1, 1)
     report.put_error("ece", clean.ece, clean.starts)

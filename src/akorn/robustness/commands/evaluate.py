@@ -76,7 +76,7 @@ class Options(CommonOptions):
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
     noise: _Size = NOISE
-    """Size of the random noise in the ℓ∞ norm: `noise` is uniform in that box, `noise_sign` at its corners."""
+    """Size ε of the random noise: `noise` has ±ε on every value, `noise_uniform` is uniform between −ε and ε."""
     corrupted: Path | None = None
     """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""
     severity: int = 5
