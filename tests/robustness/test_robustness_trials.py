@@ -72,7 +72,7 @@ COMMON: dict[str, Any] = {
     "data.order": ["augment", "augmix", "noise"],
     "data.limit": None,
     "valid.path": None,
-    "valid.count": 1000,
+    "valid.count": 5000,  # what is scored meanwhile changes no training
     "init": None,
     "channels_last": True,
 }

@@ -66,7 +66,7 @@ def evaluate(
     tell: Tell | None = None,
     begun: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Score a model on test pictures. source: the model that transferred pictures are made for.
+    """Score a model on test or validation pictures. source: the model that transferred pictures are made for.
 
     begun: gets the report before it has any score, and so what was scored even if this ends half-way.
     """
@@ -74,6 +74,8 @@ def evaluate(
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
         held = find_cifar10c(request.corrupted, request.severity)
+        if held.split != request.split:
+            raise AkornError(f"{request.corrupted}: holds {held.split} pictures, and {request.split} ones are scored")
     _check_attacks(model, request, source)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)

@@ -34,6 +34,8 @@ class CorruptedSet:
     """How many pictures each corruption has."""
     ours: bool
     """Whether `akorn data make cifar10-c` wrote them: figures on them are ours, not CIFAR-10-C's."""
+    split: str = "test"
+    """Of which pictures of CIFAR-10 they were made: "test" or "valid"."""
 
     @property
     def common(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ def find_cifar10c(folder: str | Path, severity: int) -> CorruptedSet:
         raise AkornError(f"{folder} has no corruption, expected NAME.npy of at least one of {', '.join(ALL)}")
     counts = [len(_open(folder, name, severity)[1]) for name in names]  # all the same, for they share their labels
     missing = tuple(name for name in COMMON if name not in names)
-    return CorruptedSet(folder, severity, names, missing, counts[0], made_by_us(folder))
+    return CorruptedSet(folder, severity, names, missing, counts[0], made_by_us(folder), _split(folder))
 
 
 def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Pictures:
@@ -136,6 +138,12 @@ def made_by_us(folder: str | Path) -> bool:
     """Whether the pictures are of `akorn data make cifar10-c`: figures on them are ours, not CIFAR-10-C's."""
     about = _about(Path(folder))
     return about is not None and about.get("maker") == "akorn"
+
+
+def _split(folder: Path) -> str:
+    """Which pictures were corrupted: those of the test, unless our README.json says otherwise."""
+    about = _about(folder)
+    return "valid" if about is not None and about.get("split") == "valid" else "test"
 
 
 def _about(folder: Path) -> dict[str, Any] | None:
