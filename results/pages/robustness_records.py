@@ -10,6 +10,7 @@ from typing import Any
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.corruptions.frost_pictures import PROCEDURAL
 from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
 from akorn.robustness.recipes import AugmixOperations, DataConfig
 from results.pages.trials import epochs, is_trial, settings
@@ -89,9 +90,14 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
 
 
 def corrupted(name: str, pretrained: bool, starts: int = 1) -> Fits:
-    """Evaluations on all pictures of our own corruptions, at severity 5."""
+    """Evaluations on all pictures of our own corruptions, at severity 5; their frost is a procedural texture."""
     fit = fits(name, pretrained, starts=starts, severity=5, corrupted_pictures=PICTURES)
-    return lambda record: fit(record) and record["config"].get("corruptions_by") == "akorn"
+
+    def ours(record: Record) -> bool:
+        config = record["config"]
+        return config.get("corruptions_by") == "akorn" and config.get("frost", PROCEDURAL) == PROCEDURAL
+
+    return lambda record: fit(record) and ours(record)
 
 
 def checked(name: str) -> Fits:

@@ -59,6 +59,7 @@ ATTACK = {"attacked": 1000, "epsilon": 8 / 255, "eot": 20, "queries": 5000, "ran
         ("corrupted", CORRUPTED, {"severity": 3}),
         ("corrupted", CORRUPTED, {"corrupted_pictures": 100}),
         ("corrupted", CORRUPTED, {"corruptions_by": "CIFAR-10-C"}),
+        ("corrupted", CORRUPTED, {"frost": "photographs of imagecorruptions 1.1.2"}),
         ("corrupted_ece", CORRUPTED, {"starts": 4}),
         ("autoattack", ATTACK, {"attacked": 999}),
         ("autoattack", ATTACK, {"eot": 1}),

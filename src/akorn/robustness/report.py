@@ -151,6 +151,8 @@ def _corrupt(
         "corruptions_by": "akorn" if held.ours else held.folder.name,
         "corrupted_pictures": len(chosen),
     }
+    if held.frost is not None:
+        report.facts["frost"] = held.frost
     if held.missing:
         report.facts["corruptions_missing"] = list(held.missing)
     single = report.details["corrupted"] = {}  # filled one by one: what is done stays if this ends half-way

@@ -26,8 +26,9 @@ class Options(CommonOptions):
 
     Writes a .npy file a corruption in the published layout, labels.npy, and README.json, which says how they were
     made. The corruptions follow the published definitions and constants with random numbers of our own. Frost wants
-    photographs of frost: a procedural texture of ice crystals stands in for them. Figures from this set are ours,
-    not those of the published one.
+    photographs: those of the package imagecorruptions where it is installed (pip install --no-deps imagecorruptions),
+    else a procedural texture of ice crystals stands in for them, and README.json says which. Figures from this set are
+    ours, not those of the published one.
     """
 
     name: Annotated[Literal["cifar10-c"], tyro.conf.Positional] = "cifar10-c"
