@@ -230,6 +230,28 @@ def test_several_starts_have_rows_of_their_own() -> None:
     assert len(found) == 6
 
 
+def test_final_runs_of_the_common_protocol_have_a_table_of_their_own() -> None:
+    metrics = {"clean": 80.0, "noise": 50.0, "autoattack": 60.0, "autoattack_adaptive": 5.0, "corrupted": 70.0,
+               "corrupted_ece": 2.0}  # fmt: skip
+    config = {**CLEAN, **ATTACK, **CORRUPTED, "noise_kind": "sign", "frost": "photographs of imagecorruptions 1.1.2"}
+    found = record("cifar10_akorn_conv_no_c", "2026-01-01", metrics, **config)
+    chosen_by_trials = {"train.epochs": 100, "train.optimiser.learning_rate": 1e-3, "train.schedule.name": "linear"}
+    right = _trained(chosen_by_trials, data={"augmix_operations": "thirteen"})
+    shown = filled(robustness.COMMON_RUNS, found | right)
+    assert {row for row, _ in shown} == {"AKOrN-conv without C"}
+    assert list(shown.values()) == [f"{figure:.1f} (1)" for figure in (80, 50, 60, 5, 70, 2)]
+    assert not any(filled(table, found | right) for table in TABLES if table is not robustness.COMMON_RUNS)
+    for wrong in (
+        _trained(chosen_by_trials),  # nine operations
+        _trained({**chosen_by_trials, "train.epochs": 20}, data={"augmix_operations": "thirteen"}),
+        _trained(chosen_by_trials, data={"augmix_operations": "thirteen", "split": "train"}),
+        _trained({**chosen_by_trials, "model.n": 4}, data={"augmix_operations": "thirteen"}),
+    ):
+        assert not filled(robustness.COMMON_RUNS, found | wrong)
+    textured = record("cifar10_akorn_conv_no_c", "2026-01-01", metrics, **{**config, "frost": "procedural texture"})
+    assert len(filled(robustness.COMMON_RUNS, textured | right)) == 4
+
+
 def test_noise_keeps_its_kind_whenever_it_was_recorded() -> None:
     first = record("cifar10_akorn_conv", "2026-01-01", {"noise": 70.0, "noise_sign": 50.0}, **CLEAN)
     now = record("cifar10_akorn_conv", "2026-01-02", {"noise": 50.0, "noise_uniform": 70.0}, noise_kind="sign", **CLEAN)
