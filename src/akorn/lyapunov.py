@@ -48,7 +48,7 @@ def lyapunov_exponent(step: Map, x0: Tensor, steps: int, *, discard: int = 0, se
     # torch's other forms of attention have no derivative in forward mode
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         for t in range(discard + steps):
-            x, v = torch.func.jvp(step, (x,), (v,))
+            x, v = torch.func.jvp(step, (x,), (v,))[:2]
             if x.shape != x0.shape:
                 raise ValueError(f"the step maps states of shape {list(x0.shape)} to {list(x.shape)}")
             v, growth = _normalised(v)
