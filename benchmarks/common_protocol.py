@@ -12,6 +12,7 @@ to every `akorn train`: `--train.steps 3`, say, to rehearse.
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import tomllib
@@ -27,6 +28,7 @@ from akorn.ledger.records import Record
 from akorn.runtime.nested import flatten
 
 PROTOCOL = Path(__file__).parents[1] / "results" / "common_protocol.toml"
+DIVERGED = "diverged.txt"
 HARMLESS = {"device", "compile", "graph", "deterministic", "checkpoint_every", "checkpoint_minutes", "keep", "shard_mb",
             "log_every", "eval_every", "tensorboard", "task.data.path", "task.channels_last"}  # fmt: skip
 """What two records of one run may differ in."""
@@ -39,6 +41,7 @@ class Run:
     row: str
     rate: float
     schedule: str
+    out: Path
     words: tuple[str, ...]
 
     def records(self, results: Path) -> list[Record]:
@@ -55,9 +58,21 @@ class Run:
             if record["kind"] == "train" and record["name"] == recipe.name and _comparable(record["config"]) == wanted
         ]
 
+    @property
+    def diverged(self) -> bool:
+        """Whether it was run, and its loss became NaN or infinite."""
+        return (self.out / DIVERGED).is_file()
+
     def go(self) -> int:
-        """Train; returns the exit status."""
-        return command.run(command.parse(self.words))
+        """Train; returns the exit status. A loss that is no number ends this run and not the others."""
+        try:
+            return command.run(command.parse(self.words))
+        except AkornError as error:
+            if not str(error).startswith("the loss is "):
+                raise
+            print(f"# {self.row}: {error}")
+            (self.out / DIVERGED).write_text(f"{error}\n", encoding="utf-8")
+            return 0
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +100,9 @@ def main(words: Sequence[str] | None = None) -> int:
             chosen = best(trials(protocol, row, asked.trial_seed, asked, more), asked.results)
             runs = [final(protocol, chosen, asked, more)]
         for run in runs:
-            if run.records(asked.results):
-                print(f"# {row}: {asked.stage}, rate {run.rate:g}, {run.schedule}: done")
+            if run.diverged or run.records(asked.results):
+                end = "diverged" if run.diverged else "done"
+                print(f"# {row}: {asked.stage}, rate {run.rate:g}, {run.schedule}: {end}")
                 continue
             print(shlex.join(["akorn", "train", *run.words]), flush=True)
             if not asked.dry_run and (status := run.go()):
@@ -113,13 +129,15 @@ def best(runs: Sequence[Run], results: Path) -> Run:
     scores = []
     for run in runs:
         found = run.records(results)
-        if not found:
+        if not found and not run.diverged:
             raise AkornError(
                 f"{run.row}: {results} has no record of the trial with rate {run.rate:g}, {run.schedule}: run the"
                 " trials first"
             )
-        scores.append(found[-1]["metrics"]["valid_clean"])
+        scores.append(found[-1]["metrics"]["valid_clean"] if found else -math.inf)
     told = ", ".join(f"{run.rate:g} {run.schedule} {score:.2f}" for run, score in zip(runs, scores, strict=True))
+    if max(scores) == -math.inf:
+        raise AkornError(f"{runs[0].row}: all trials diverged, so that there is nothing to choose")
     chosen = runs[scores.index(max(scores))]
     print(f"# {chosen.row}: valid_clean {told}")
     return chosen
@@ -142,7 +160,7 @@ def _run(
         "--results", str(asked.results), "--data.split", split, "--train.epochs", str(protocol[f"{stage}_epochs"]),
         "--train.optimiser.learning-rate", str(rate), "--train.schedule.name", schedule, *more,
     ]  # fmt: skip
-    return Run(row, rate, schedule, tuple(words))
+    return Run(row, rate, schedule, out, tuple(words))
 
 
 if __name__ == "__main__":

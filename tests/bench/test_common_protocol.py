@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from akorn.cli.train import configured, parse
+from akorn.cli.train import Options, configured, parse
 from akorn.errors import AkornError
 from akorn.robustness.recipes import RECIPES
 from akorn.robustness.task import make_task
@@ -76,6 +76,27 @@ def test_every_architecture_has_the_same_trials(
     assert len(tried) == len(ROWS)
     assert set(tried) < set(RECIPES)
     assert all(pairs == {(r, s) for r in (1e-4, 1e-3) for s in ("constant", "linear")} for pairs in tried.values())
+
+
+def test_a_trial_that_diverges_is_not_chosen_and_stops_no_other(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--data", "c10", "--rows", "vit", "--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    ran: list[str] = []
+
+    def run(options: Options) -> int:
+        assert options.out is not None
+        options.out.mkdir(parents=True)
+        ran.append(options.out.name)
+        raise AkornError("the loss is nan at step 7")
+
+    monkeypatch.setattr(script.command, "run", run)
+    assert script.main(["trials", *words]) == 0
+    assert len(ran) == 4
+    assert "# vit: the loss is nan at step 7" in capsys.readouterr().out
+    assert planned(script, capsys, "trials", *words) == []
+    with pytest.raises(AkornError, match="vit: all trials diverged"):
+        script.main(["final", *words])
 
 
 def test_the_best_trial_is_trained_on_all_pictures(
