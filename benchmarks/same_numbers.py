@@ -36,7 +36,7 @@ RECIPES = {
     "sudoku_akorn": ["--train.batch-size", "4", "--data.count", "200", "--valid.count", "4"],
     "tetrominoes_akorn": ["--train.batch-size", "16", "--data.count", "800", "--valid.count", "8"],
     "tetrominoes_akorn_conv": ["--train.batch-size", "16", "--data.count", "800", "--valid.count", "8"],
-    "cifar10_akorn_conv": ["--train.batch-size", "8", "--data", "CIFAR", "--valid", "CIFAR"],
+    "cifar10_akorn_conv": ["--train.batch-size", "8", "--data", "CIFAR"],
 }
 """One recipe of each family, with batches that a CPU can bear."""
 

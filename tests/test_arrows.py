@@ -21,6 +21,7 @@ FORBIDDEN = {
     "nn": {"kernels", "engine", *TASKS},
     "baselines": {"kernels", "engine", *TASKS},
     "theory": {"kernels", "execution", "engine", *TASKS},
+    "lyapunov": {"kernels", "execution", "engine", *TASKS},
     "engine": TASKS,
     "runtime": {"nn", "execution", "kernels", "engine", *TASKS},
     "ledger": {"nn", "execution", "kernels", "engine", *TASKS},

@@ -11,7 +11,7 @@ _CLEAN, _ATTACKED, _CORRUPTED, _ECE = robustness.SCRATCH.headings
 _CONV, _SHIPPED = "AKOrN-conv, N = 2", "AKOrN-conv, then a falling rate"
 _LAST, _FIXED = "AutoAttack, last Kuramoto steps alone", "AutoAttack `standard`, one start fixed"
 _UNATTACKED = "as many tests as AutoAttack's, no attack"
-_UNIFORM, _SIGN = robustness.RANDOM_NOISE.headings[:2]
+_SIGN, _UNIFORM = robustness.RANDOM_NOISE.headings[:2]
 
 
 def _cifar(what: str, row: str, heading: str) -> Figure:
@@ -22,7 +22,7 @@ def _attack(what: str, attack: str, model: str) -> Figure:
     return Figure(what, robustness.ATTACKS[0], attack, model)
 
 
-def _noise(what: str, model: str, heading: str = _UNIFORM) -> Figure:
+def _noise(what: str, model: str, heading: str = _SIGN) -> Figure:
     return Figure(what, robustness.RANDOM_NOISE, model, heading)
 
 
@@ -78,20 +78,22 @@ ROBUSTNESS = Section(
         Claim(
             "AKOrN is robust to strong random noise",
             CONFIRMED,
-            "Under noise of up to 64/255 AKOrN loses far less than networks without oscillators. The paper shows bars"
-            " without numbers. A ResNet-18 that has seen noise in training does better still: {noisy} %.",
+            "Under noise of ±64/255 on every value, as in the published experiments, AKOrN keeps two to four times as"
+            " many right answers as networks without oscillators. The paper shows bars without numbers. A ResNet-18"
+            " that has seen noise in training does better still: {noisy} %.",
             {
                 "clean": _cifar("AKOrN, clean pictures", _CONV, _CLEAN),
-                "akorn": _noise("AKOrN, uniform noise", _CONV),
+                "akorn": _noise("AKOrN, ±64/255 on every value", _CONV),
                 "resnet": _noise("ResNet-18", "ResNet-18"),
                 "crop": _noise("ResNet-18, AugMix before the crop", "ResNet-18, crop last"),
                 "conv": _noise("ItrConv, the same network with plain convolutions, half the epochs", "ItrConv, fast"),
                 "noisy": _noise("ResNet-18 trained with noise of σ = 0.2, half the epochs", "ResNet-18, σ = 0.2, fast"),
-                "sign": _noise("AKOrN, ±64/255 on every value", _CONV, _SIGN),
-                "resnet_sign": _noise("ResNet-18, ±64/255 on every value", "ResNet-18", _SIGN),
+                "uniform": _noise("AKOrN, uniform noise of up to 64/255", _CONV, _UNIFORM),
+                "resnet_uniform": _noise("ResNet-18, uniform noise", "ResNet-18", _UNIFORM),
             },
-            lambda of: of["akorn"].mean > 15 + max(of[name].mean for name in ("resnet", "crop", "conv"))
-            and of["sign"].mean > of["resnet_sign"].mean + 15
+            lambda of: of["akorn"].mean > 2 * max(of[name].mean for name in ("resnet", "crop", "conv"))
+            and of["akorn"].mean < 5 * of["resnet"].mean
+            and of["uniform"].mean > of["resnet_uniform"].mean + 15
             and of["noisy"].mean > of["akorn"].mean,
             "bars without numbers",
             "{akorn} %, ResNet-18 {resnet} %",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Metric, Row, Table, chosen
 from akorn.robustness.attack_suite import ATTACKS
+from akorn.robustness.corruptions.frost_pictures import PROCEDURAL
 from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
+from akorn.robustness.recipes import DataConfig, trained_on
 from results.pages.mends import MARKED, mended
 from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
+Protocol = Literal["first", "common"]
+"""By which protocol a model was trained: see `fits`."""
 
 PICTURES = 10_000
 SOURCE = "cifar10_resnet18"
@@ -23,11 +29,35 @@ _CONTINUED = ("cifar10_akorn_conv_falling_rate", "cifar10_resnet18_crop_last_fal
 """Recipes that train another recipe's model on, on CIFAR-10 too: that is no pre-training."""
 
 
-def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
+_FREE = ("data.path", "init", "channels_last")
+COMMON_PROTOCOL = tomllib.loads((Path(__file__).parents[1] / "common_protocol.toml").read_text(encoding="utf-8"))
+
+
+def operations(record: Record) -> str:
+    """With how many operations of AugMix an evaluated model was trained; the first records do not tell their nine."""
+    training = record.get("extra", {}).get("training") or {}
+    return str({**DataConfig.absent, **training.get("data", {})}["augmix_operations"])
+
+
+def by_protocol(record: Record, protocol: Protocol) -> bool:
+    """Say whether an evaluated model was trained as its recipe says and by the protocol; see `fits`."""
+    if protocol == "first":
+        return operations(record) == "nine" and not is_trial(record, *_FREE)
+    training = record.get("extra", {}).get("training") or {}
+    return (
+        operations(record) == "thirteen"
+        and trained_on(training) == "all"
+        and training.get("overrides", {}).get("train.epochs") == COMMON_PROTOCOL["final_epochs"]
+        and not is_trial(record, *_FREE, "train.optimiser.learning_rate", "train.schedule.name")
+    )
+
+
+def fits(name: str, pretrained: bool, protocol: Protocol = "first", **wanted: float) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as
-    pre-trained, though the first records of them say so.
+    protocol: "first", the paper's rates and epochs and nine operations of AugMix; or "common", the final runs of
+    common_protocol.toml, with thirteen. Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in
+    _CONTINUED do not count as pre-trained, though the first records of them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -37,7 +67,7 @@ def fits(name: str, pretrained: bool, **wanted: float) -> Fits:
             and record["name"] == name
             and (bool(config.get("pretrained")) and name not in _CONTINUED) == pretrained
             and config.get("data_split") == "test"
-            and not is_trial(record, "data.path", "init", "channels_last")
+            and by_protocol(record, protocol)
             and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
         )
 
@@ -58,7 +88,7 @@ def at_least(fit: Fits, **least: float) -> Fits:
     return hard
 
 
-def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
+def attacked(name: str, pretrained: bool, attack: str, starts: int = 1, protocol: Protocol = "first") -> Fits:
     """Evaluations under an attack as it is meant: 8/255, enough pictures, and the budget that the attack asks for.
 
     attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
@@ -66,7 +96,7 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
     """
     known = ATTACKS.find(attack.replace("_", "-"))
     asked = {} if known.one_start else {"starts": starts}
-    strong = at_least(fits(name, pretrained, epsilon=EPSILON, **asked), attacked=ATTACKED)
+    strong = at_least(fits(name, pretrained, protocol, epsilon=EPSILON, **asked), attacked=ATTACKED)
 
     def hard(record: Record) -> bool:
         config = record["config"]
@@ -80,10 +110,19 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1) -> Fits:
     return hard
 
 
-def corrupted(name: str, pretrained: bool, starts: int = 1) -> Fits:
-    """Evaluations on all pictures of our own corruptions, at severity 5."""
-    fit = fits(name, pretrained, starts=starts, severity=5, corrupted_pictures=PICTURES)
-    return lambda record: fit(record) and record["config"].get("corruptions_by") == "akorn"
+def corrupted(name: str, pretrained: bool, starts: int = 1, protocol: Protocol = "first") -> Fits:
+    """Evaluations on all pictures of our own corruptions, at severity 5.
+
+    Their frost is a procedural texture in the first protocol, and has the published photographs in the common one.
+    """
+    fit = fits(name, pretrained, protocol, starts=starts, severity=5, corrupted_pictures=PICTURES)
+
+    def ours(record: Record) -> bool:
+        config = record["config"]
+        texture = config.get("frost", PROCEDURAL) == PROCEDURAL
+        return config.get("corruptions_by") == "akorn" and texture == (protocol == "first")
+
+    return lambda record: fit(record) and ours(record)
 
 
 def checked(name: str) -> Fits:
@@ -96,6 +135,19 @@ def of_corruption(corruption: str, what: str) -> Metric:
 
     def look(record: Record) -> Any:
         return record.get("extra", {}).get("corrupted", {}).get(corruption, {}).get(what)
+
+    return look
+
+
+def of_noise(kind: str) -> Metric:
+    """Accuracy under "sign" noise, ±ε on every value, or under "uniform" noise.
+
+    Of the first records, which do not tell their kind, `noise` is uniform and `noise_sign` is not.
+    """
+
+    def look(record: Record) -> Any:
+        default = record["config"].get("noise_kind", "uniform")
+        return record["metrics"].get("noise" if kind == default else f"noise_{kind}")
 
     return look
 

@@ -3,6 +3,7 @@ from . import baselines as baselines
 from . import engine as engine
 from . import execution as execution
 from . import kernels as kernels
+from . import lyapunov as lyapunov
 from . import nn as nn
 from . import objects as objects
 from . import oscillators as oscillators

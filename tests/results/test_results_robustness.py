@@ -59,6 +59,7 @@ ATTACK = {"attacked": 1000, "epsilon": 8 / 255, "eot": 20, "queries": 5000, "ran
         ("corrupted", CORRUPTED, {"severity": 3}),
         ("corrupted", CORRUPTED, {"corrupted_pictures": 100}),
         ("corrupted", CORRUPTED, {"corruptions_by": "CIFAR-10-C"}),
+        ("corrupted", CORRUPTED, {"frost": "photographs of imagecorruptions 1.1.2"}),
         ("corrupted_ece", CORRUPTED, {"starts": 4}),
         ("autoattack", ATTACK, {"attacked": 999}),
         ("autoattack", ATTACK, {"eot": 1}),
@@ -79,6 +80,8 @@ def test_another_protocol_fills_no_cell_of_robustness(
     assert count(record(name, "2026-01-01", {metric: 50.0}, **right)) == 1
     assert count(record(name, "2026-01-01", {metric: 50.0}, **{**right, **wrong})) == 0
     assert count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained({"data.path": "x", "train.epochs": 9}))
+    for data, fills in (({"augmix_operations": "thirteen"}, False), ({"noise": 0.0}, True)):  # the first had nine
+        assert bool(count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained({}, data=data))) == fills
     for trial in ({"train.steps": 100}, {"model.n": 4}, {"data.noise": 0.1}, {"data.limit": 5}):
         assert not count(record(name, "2026-01-01", {metric: 50.0}, **right) | _trained(trial))
 
@@ -220,11 +223,45 @@ def test_the_checks_have_their_verdicts_and_figures() -> None:
 
 
 def test_several_starts_have_rows_of_their_own() -> None:
-    metrics = {"clean": 80.0, "ece": 1.0, "noise": 70.0, "pgd": 60.0, "corrupted": 75.0, "corrupted_ece": 2.0}
+    metrics = {"clean": 80.0, "ece": 1.0, "noise_sign": 70.0, "pgd": 60.0, "corrupted": 75.0, "corrupted_ece": 2.0}
     config = {**CLEAN, **HARD, **CORRUPTED, "starts": 16}
     found = filled(STARTS[0], record("cifar10_akorn_conv", "2026-01-01", metrics, **config))
     assert {label for label, _ in found} == {"K = 16"}
     assert len(found) == 6
+
+
+def test_final_runs_of_the_common_protocol_have_a_table_of_their_own() -> None:
+    metrics = {"clean": 80.0, "noise": 50.0, "autoattack": 60.0, "autoattack_adaptive": 5.0, "corrupted": 70.0,
+               "corrupted_ece": 2.0}  # fmt: skip
+    config = {**CLEAN, **ATTACK, **CORRUPTED, "noise_kind": "sign", "frost": "photographs of imagecorruptions 1.1.2"}
+    found = record("cifar10_akorn_conv_no_c", "2026-01-01", metrics, **config)
+    chosen_by_trials = {"train.epochs": 100, "train.optimiser.learning_rate": 1e-3, "train.schedule.name": "linear"}
+    right = _trained(chosen_by_trials, data={"augmix_operations": "thirteen"})
+    shown = filled(robustness.COMMON_RUNS, found | right)
+    assert {row for row, _ in shown} == {"AKOrN-conv without C"}
+    assert list(shown.values()) == [f"{figure:.1f} (1)" for figure in (80, 50, 60, 5, 70, 2)]
+    assert not any(filled(table, found | right) for table in TABLES if table is not robustness.COMMON_RUNS)
+    for wrong in (
+        _trained(chosen_by_trials),  # nine operations
+        _trained({**chosen_by_trials, "train.epochs": 20}, data={"augmix_operations": "thirteen"}),
+        _trained(chosen_by_trials, data={"augmix_operations": "thirteen", "split": "train"}),
+        _trained({**chosen_by_trials, "model.n": 4}, data={"augmix_operations": "thirteen"}),
+    ):
+        assert not filled(robustness.COMMON_RUNS, found | wrong)
+    textured = record("cifar10_akorn_conv_no_c", "2026-01-01", metrics, **{**config, "frost": "procedural texture"})
+    assert len(filled(robustness.COMMON_RUNS, textured | right)) == 4
+
+
+def test_noise_keeps_its_kind_whenever_it_was_recorded() -> None:
+    first = record("cifar10_akorn_conv", "2026-01-01", {"noise": 70.0, "noise_sign": 50.0}, **CLEAN)
+    now = record("cifar10_akorn_conv", "2026-01-02", {"noise": 50.0, "noise_uniform": 70.0}, noise_kind="sign", **CLEAN)
+    for found in (first, now):
+        assert filled(RANDOM_NOISE, found) == {
+            ("AKOrN-conv, N = 2", "±ε on every value"): "50.0 (1)",
+            ("AKOrN-conv, N = 2", "uniform in the box"): "70.0 (1)",
+        }
+    old = record("cifar10_akorn_conv", "2026-01-01", {"noise": 70.0}, **CLEAN)  # which had uniform noise alone
+    assert filled(RANDOM_NOISE, old) == {("AKOrN-conv, N = 2", "uniform in the box"): "70.0 (1)"}
 
 
 def test_the_longest_training_counts_and_fewer_epochs_are_told() -> None:

@@ -23,7 +23,7 @@ def run(folder: Path, out: Path, model: AkornConfig, steps: int, last: bool, res
     recipe = cifar10_akorn_conv()
     options = replace(recipe.train, device="cpu", precision="float32", tensorboard=False, batch_size=10, steps=steps)
     recipe = replace(recipe, model=model, train=options, data=replace(recipe.data, path=folder), channels_last=last,
-                     valid=ValidConfig(path=folder, count=8))  # fmt: skip
+                     valid=ValidConfig(count=8))  # fmt: skip
     return train(make_task(recipe), recipe.train, out, resume)
 
 

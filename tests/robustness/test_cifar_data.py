@@ -2,6 +2,7 @@
 one line.
 """
 
+import hashlib
 import json
 import pickle
 import tarfile
@@ -15,8 +16,9 @@ import torch
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, EXTRA
-from akorn.robustness.data import Pictures, find_cifar10c, load_cifar10, load_cifar10c, made_by_us
+from akorn.robustness.data import Pictures, find_cifar10c, load_cifar10, load_cifar10c, load_split, made_by_us
 from akorn.robustness.data.cifar_c import stored_corruptions
+from akorn.robustness.data.held_out import held_out
 
 RNG = np.random.default_rng(0)
 DATA = RNG.integers(0, 256, (60, 3072), dtype=np.uint8)
@@ -54,6 +56,32 @@ def test_both_splits_in_their_order(cifar: Path) -> None:
     assert len(test.take(slice(3))) == 3
     assert test.take(torch.tensor([2, 0])).labels.tolist() == [LABELS[52], LABELS[50]]
     assert test.to("cpu").images.dtype == torch.uint8
+
+
+def test_a_tenth_of_each_class_is_held_out_whatever_the_order() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(10).repeat_interleave(30)[torch.randperm(300, generator=generator)]
+    images = torch.randint(0, 256, (300, 3, 4, 4), generator=generator, dtype=torch.uint8)
+    pictures = Pictures(images, labels, CLASSES)
+    out = held_out(pictures)
+    assert torch.equal(torch.bincount(labels[out], minlength=10), torch.full((10,), 3))
+    order = torch.randperm(300, generator=generator)
+    assert torch.equal(held_out(pictures.take(order)), out[order])  # the same pictures
+    first = [hashlib.sha256(image.numpy().tobytes()).hexdigest() for image in images[labels == 4]]
+    assert [first[k] for k in out[labels == 4].nonzero().flatten()] == sorted(sorted(first)[:3], key=first.index)
+
+
+def test_parts_of_the_training_pictures(cifar: Path) -> None:
+    parts = {split: load_split(cifar, split) for split in ("all", "train", "valid", "test")}  # type: ignore[arg-type]
+    assert parts["all"].fingerprint() == load_cifar10(cifar, "train").fingerprint()
+    assert parts["test"].fingerprint() == load_cifar10(cifar, "test").fingerprint()
+    assert len(parts["train"]) + len(parts["valid"]) == 50
+    assert len(parts["valid"]) == len({label for label in LABELS[:50] if LABELS[:50].count(label) > 1})
+    pixels = {split: {bytes(image.numpy().tobytes()) for image in part.images} for split, part in parts.items()}
+    assert not pixels["train"] & pixels["valid"]
+    assert pixels["train"] | pixels["valid"] == pixels["all"]
+    with pytest.raises(ValueError, match="split must be one of all, train, valid, test"):
+        load_split(cifar, "validation")  # type: ignore[arg-type]
 
 
 def test_the_folder_above_and_the_archive_do_as_well(cifar: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_all_scores_of_a_plain_module() -> None:
     net = Plain().train()
     few = Request(steps=10)
     found = benchmark(net, pictures(), corruptions=("contrast", "gaussian_noise"), request=few)
-    assert set(found) == {"clean", "ece", "noise", "noise_sign", "pgd", "corrupted", "corrupted_ece"}
+    assert set(found) == {"clean", "ece", "noise", "noise_uniform", "pgd", "corrupted", "corrupted_ece"}
     assert found["clean"] == 100
     assert found["pgd"] < found["clean"]
     assert all(0 <= value <= 100 for value in found.values())

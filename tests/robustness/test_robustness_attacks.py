@@ -173,8 +173,8 @@ def test_transferred_pictures_are_made_for_the_source() -> None:
 
 def test_random_noise_has_the_size_asked_for() -> None:
     x = torch.full((4, 3, 8, 8), 0.5)
-    uniform = random_noise(x, 0.25, generator()) - x
-    sign = random_noise(x, 0.25, generator(), "sign") - x
+    uniform = random_noise(x, 0.25, generator(), "uniform") - x
+    sign = random_noise(x, 0.25, generator()) - x  # as published
     assert 0.2 < float(uniform.abs().max()) <= 0.25
     assert float(uniform.abs().mean()) == pytest.approx(0.125, abs=0.02)
     torch.testing.assert_close(sign.abs(), torch.full_like(x, 0.25))

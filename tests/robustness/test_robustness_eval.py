@@ -19,6 +19,7 @@ from akorn.ledger import read_records
 from akorn.robustness.autoattack import AutoAttacked
 from akorn.robustness.checks import Check
 from akorn.robustness.commands import evaluate as eval_robustness
+from akorn.robustness.commands import make as make_command
 from akorn.robustness.config import AkornConfig
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.corruptions.store import make_cifar10c
@@ -40,7 +41,7 @@ def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest
     out, err = capsys.readouterr()
     assert "--plots attacks 8 pictures by PGD, each by 6 passes forward and 4 backward" in err
     found = json.loads(out)
-    scores = {"clean", "noise", "noise_sign", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
+    scores = {"clean", "noise", "noise_uniform", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
     assert scores <= found.keys()
     assert found["starts_of"] == dict.fromkeys(scores, 2)
     assert found["source"] == "model"
@@ -52,10 +53,39 @@ def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest
     assert kept["kind"] == "eval"
     assert kept["config"]["epsilon"] == pytest.approx(8 / 255)
     assert kept["config"]["source"] == "model"
+    assert kept["config"]["noise_kind"] == "sign"  # which `noise` had not in the first records
     assert (kept["extra"]["starts_of"], kept["extra"]["scores"]) == (found["starts_of"], found["scores"])
     assert kept["extra"]["scores"]["pgd"] == {"accuracy": found["pgd"], "ece": kept["extra"]["scores"]["pgd"]["ece"],
                                               "pictures": 4, "starts": 2}  # fmt: skip
     assert str(tmp_path) not in record.read_text()
+
+
+def test_eval_on_validation_pictures(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_cifar(tmp_path / "data")
+    options = eval_robustness.Options(
+        model=str(model_folder), data=data, device="cpu", split="valid", json=True, results=tmp_path / "results"
+    )
+    for told, seen in ((None, True), ({"split": "train"}, False)):
+        if told is not None:
+            origin = {"recipe": "cifar10_akorn_conv", "seed": 0, "overrides": {}, "data": told}
+            (model_folder / "training.json").write_text(json.dumps(origin))
+        assert eval_robustness.run(options) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["pictures"] == 10  # one of each class
+        assert ("was trained on all 50,000 pictures as far as its folder tells" in err) == seen
+        assert json.loads(out).get("seen_in_training", False) == seen
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results").iterdir()]
+    assert {record["config"]["data_split"] for record in records} == {"valid"}
+
+    make = make_command.Options(folder=tmp_path / "c", data=data, corruptions=("contrast",), split="valid")
+    assert make_command.run(make) == 0
+    monkeypatch.setattr("akorn.robustness.report.COMMON", ("contrast",))
+    monkeypatch.setattr("akorn.robustness.data.cifar_c.COMMON", ("contrast",))
+    assert eval_robustness.run(replace(options, corrupted=tmp_path / "c")) == 0
+    with pytest.raises(AkornError, match="holds valid pictures, and test ones are scored"):
+        eval_robustness.run(replace(options, corrupted=tmp_path / "c", split="test"))
 
 
 def test_eval_by_default_and_on_corrupted_pictures(
@@ -69,7 +99,7 @@ def test_eval_by_default_and_on_corrupted_pictures(
     assert "pgd" not in printed
     heading, *scores = (line.split() for line in printed.splitlines()[:4])
     assert heading == ["score", "%", "ECE,", "%", "pictures", "starts"]
-    assert [(row[0], *row[3:]) for row in scores] == [(name, "12", "3") for name in ("clean", "noise", "noise_sign")]
+    assert [(row[0], *row[3:]) for row in scores] == [(name, "12", "3") for name in ("clean", "noise", "noise_uniform")]
     for place in ("report", "data.cifar_c"):
         monkeypatch.setattr(f"akorn.robustness.{place}.COMMON", ("fog", "snow"))
     corrupted = tmp_path / "CIFAR-10-C"

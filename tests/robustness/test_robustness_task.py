@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from robustness_toy import TINY, write_cifar
+from torch import Tensor, nn
 
 from akorn.augment import augment, gaussian_noise
 from akorn.augment.config import AugmentConfig
@@ -21,7 +22,8 @@ from akorn.errors import AkornError
 from akorn.robustness.augmix import augmix
 from akorn.robustness.config import AkornConfig, ModelConfig, ResNetConfig
 from akorn.robustness.config import check as check_model
-from akorn.robustness.data import load_cifar10
+from akorn.robustness.data import load_cifar10, load_split
+from akorn.robustness.evaluate import score
 from akorn.robustness.model import CifarNet, build
 from akorn.robustness.recipes import (
     CONTINUES,
@@ -33,6 +35,7 @@ from akorn.robustness.recipes import (
     cifar10_akorn_conv,
     cifar10_resnet18_noise02,
     tiny_imagenet_akorn_conv,
+    trained_on,
 )
 from akorn.robustness.task import CifarTask, TrainingPictures, make_task
 
@@ -52,7 +55,7 @@ def small(recipe: CifarRecipe, folder: Path | None, model: ModelConfig = TINY, *
         model=model,
         train=replace(recipe.train, **options),  # type: ignore[arg-type]
         data=replace(recipe.data, path=folder),
-        valid=ValidConfig(path=folder, count=8),
+        valid=ValidConfig(count=8),
     )
 
 
@@ -107,6 +110,7 @@ def test_the_papers_protocol() -> None:
     assert (a.scale, a.flip, a.brightness, a.contrast, a.saturation, a.hue) == ((0.2, 1.0), 0.5, 0.4, 0.4, 0.4, 0.1)
     assert (a.jitter, a.grey, a.noise) == (1.0, 0.0, 0.0)
     assert paper.data.augmix
+    assert paper.data.augmix_operations == "thirteen"
     models = {name: RECIPES[name]().model for name in RECIPES if name.startswith("cifar10_akorn")}
     assert len(set(models.values())) == 9  # every ablation is another model
     mix = models["cifar10_akorn_mix_n4"]
@@ -138,6 +142,19 @@ def test_augmix_follows_where_it_is_asked_for(folder: Path) -> None:
     for options, same in ((plain, True), (replace(plain, augmix=True), False)):
         found, _ = TrainingPictures(pictures, options).batch(torch.arange(6), torch.Generator().manual_seed(0))
         assert torch.allclose(found, pictures.images[:6] / 255, atol=1e-6) == same
+
+
+def test_nine_operations_are_a_choice_and_what_older_runs_had(folder: Path) -> None:
+    pictures = load_cifar10(folder, "train")
+    nine = replace(cifar10_akorn_conv().data, augment=STILL, augmix_operations="nine")
+    found, _ = TrainingPictures(pictures, nine).batch(torch.arange(6), torch.Generator().manual_seed(0))
+    expected = augmix(pictures.images[:6], torch.Generator().manual_seed(0), operations="nine")
+    torch.testing.assert_close(found, expected)
+    recipe = cifar10_akorn_conv()
+    assert make_task(recipe).settings()["data"]["augmix_operations"] == "thirteen"
+    older = make_task(replace(recipe, data=replace(recipe.data, augmix_operations="nine"))).settings()["data"]
+    assert "augmix_operations" not in older  # so that a checkpoint of theirs goes on
+    assert DataConfig.absent["augmix_operations"] == "nine"
 
 
 @pytest.mark.parametrize("order", tuple(permutations(("augment", "augmix", "noise"))))
@@ -184,7 +201,7 @@ def test_two_steps_by_the_engine_with_averaged_statistics(folder: Path, tmp_path
     recipe = replace(recipe, train=replace(recipe.train, ema=replace(recipe.train.ema, after=1, every=1)))
     task = make_task(recipe)
     result = train(task, recipe.train, tmp_path / "run")
-    assert set(result.metrics) == {"clean", "ece"}
+    assert set(result.metrics) == {"train_clean"}
     model = result.model
     assert isinstance(model, CifarNet)
     statistics = [b for name, b in model.named_buffers() if name.endswith("running_mean")]
@@ -211,22 +228,56 @@ def test_gradients_of_the_last_step_in_a_graph(folder: Path, tmp_path: Path, pre
 
 def test_a_small_resnet_learns_the_colours(folder: Path, tmp_path: Path) -> None:
     recipe = small(cifar10_akorn_conv(), folder, ResNetConfig(width=8, blocks=(1, 1)), steps=30)
-    recipe = replace(recipe, data=replace(recipe.data, augment=STILL, augmix=False))
+    recipe = replace(recipe, data=replace(recipe.data, augment=STILL, augmix=False, split="train"))
     faster = replace(recipe.train, optimiser=replace(recipe.train.optimiser, learning_rate=1e-2))
     result = train(make_task(recipe), replace(faster, ema=replace(faster.ema, decay=0.0)), tmp_path / "run")
-    assert result.metrics["clean"] > 50  # of ten classes
+    assert result.metrics["valid_clean"] > 50  # of ten classes
+    origin = json.loads((result.folder / "training.json").read_text())
+    assert (origin["data"]["split"], origin["data"]["augmix"]) == ("train", False)
+    assert trained_on(origin) == "train"
 
 
 def test_what_cannot_be_scored_shows_before_training(folder: Path, tmp_path: Path) -> None:
     recipe = replace(small(cifar10_akorn_conv(), folder), valid=ValidConfig(path=tmp_path / "nowhere"))
+    recipe = replace(recipe, data=replace(recipe.data, split="train"))
     with pytest.raises(AkornError, match="nowhere does not exist"):
         make_task(recipe).build_data(torch.device("cpu"))
 
 
-def test_without_valid_training_pictures_are_scored(folder: Path) -> None:
-    recipe = replace(small(cifar10_akorn_conv(), folder), valid=ValidConfig(count=5))
+def test_the_test_pictures_are_never_scored_while_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "test_batch").unlink()
+    seen: list[Tensor] = []
+
+    def spy(model: nn.Module, images: Tensor, *rest: object) -> object:
+        seen.append(images)
+        return score(model, images, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("akorn.robustness.task.score", spy)
+    recipe = small(cifar10_akorn_conv(), folder)
     task = make_task(recipe)
-    assert set(task.evaluate(task.build_model())) == {"train_clean"}
+    assert set(task.evaluate(task.build_model())) == {"train_clean"}  # what it is, the name says
+    task = make_task(replace(recipe, data=replace(recipe.data, split="train"), valid=ValidConfig()))
+    assert set(task.evaluate(task.build_model())) == {"valid_clean", "valid_ece"}
+    assert len(seen[0]) == 8
+    valid = load_split(folder, "valid")
+    assert torch.equal(seen[1], valid.images)
+    held = task.build_data(torch.device("cpu")).pictures.images
+    assert not (held[:, None] == valid.images[None]).all((2, 3, 4)).any()
+
+
+def test_a_model_that_has_seen_the_validation_pictures_is_not_validated_on_them(folder: Path, tmp_path: Path) -> None:
+    recipe = small(cifar10_akorn_conv(), folder)
+    build(TINY).save_pretrained(tmp_path / "before")
+    after = replace(recipe, init=tmp_path / "before", data=replace(recipe.data, split="train"))
+    told = tmp_path / "before" / "training.json"
+    for data, words in (({}, "was trained on all 50,000"), ({"split": "train"}, None)):
+        told.write_text(json.dumps({"recipe": "cifar10_akorn_conv", "seed": 0, "overrides": {}, "data": data}))
+        if words is None:
+            make_task(after).build_data(torch.device("cpu"))
+            continue
+        with pytest.raises(AkornError, match=words):
+            make_task(after).build_data(torch.device("cpu"))
+        make_task(replace(after, data=recipe.data)).build_data(torch.device("cpu"))  # nothing is validated
 
 
 def test_pretraining_and_starting_from_it(folder: Path, tmp_path: Path) -> None:
@@ -271,6 +322,8 @@ def test_impossible_recipes_are_refused() -> None:
         ),
         (replace(cifar10_akorn_conv(), data=DataConfig(augment=AugmentConfig(scale=(0.9, 0.2)))), "scale is"),
         (replace(cifar10_akorn_conv(), valid=ValidConfig(count=0)), r"valid\.count is 0"),
+        (replace(cifar10_akorn_conv(), valid=ValidConfig(path=Path("x"))), "no picture is left to validate on"),
+        (replace(tiny_imagenet_akorn_conv(), data=DataConfig(split="train")), "pre-training has no validation"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(n=3)), "n=3"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(classes=5)), "5 classes, expected CIFAR-10's 10"),
         (replace(cifar10_akorn_conv(), model=AkornConfig(size=64)), "64 × 64, expected 32 × 32"),

@@ -67,11 +67,12 @@ COMMON: dict[str, Any] = {
     "data.augment.grey": 0.0,
     "data.augment.noise": 0.0,
     "data.augmix": True,
+    "data.augmix_operations": "nine",
     "data.noise": 0.0,
     "data.order": ["augment", "augmix", "noise"],
     "data.limit": None,
     "valid.path": None,
-    "valid.count": 1000,
+    "valid.count": 5000,  # what is scored meanwhile changes no training
     "init": None,
     "channels_last": True,
 }

@@ -45,10 +45,7 @@ def run(options: Options) -> int:
             raise AkornError(f"{found.path}: holds no average of the weights; --weights last takes those there are")
         say(f"{found.path}: holds no average of the weights yet, so the last weights are taken")
         which = "last"
-    settings = {
-        key.removeprefix("model."): value for key, value in found.facts["settings"].items() if key.startswith("model.")
-    }
-    model = build(room, settings)
+    model = build(room, _part(found.facts["settings"], "model."))
     load_weights(model, checkpoint.weights_of(found, which), found.path)
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
@@ -57,11 +54,17 @@ def run(options: Options) -> int:
     write_training(
         folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
         overrides=_overrides(default, found.facts, which), ema=config["ema"] if config["ema"]["decay"] else None,
+        data=_part(found.facts["settings"], "data."),
     )  # fmt: skip
     say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
     if options.json:
         print_json({"recipe": name, "model": str(folder), "steps": found.step, "weights": which})
     return 0
+
+
+def _part(settings: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Those of the settings whose names begin so, without that beginning."""
+    return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
 
 
 def _overrides(default: Any, facts: dict[str, Any], which: str) -> dict[str, Any]:

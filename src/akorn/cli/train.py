@@ -79,7 +79,7 @@ def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
 def run(options: Options) -> int:
     """Train, and leave the finished model in the run's folder."""
     default = recipes()[options.recipe]()
-    recipe = _configured(options)
+    recipe = configured(options)
     ledger = check_ledger(options.results)
     from akorn.engine import Interrupted, train
     from akorn.runtime.processes import is_main
@@ -111,7 +111,8 @@ def _resuming(words: Sequence[str]) -> str:
     return f"{command} (under the same launcher)" if launched else command
 
 
-def _configured(options: Options) -> Recipe:
+def configured(options: Options) -> Recipe:
+    """The recipe that a command line means: its settings, seed, device and data."""
     recipe = options.settings
     assert recipe is not None
     train = recipe.train

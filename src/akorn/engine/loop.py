@@ -34,6 +34,7 @@ from akorn.ledger import write_record, write_training
 from akorn.nn.checks import NotFiniteError
 from akorn.runtime import processes, randomness
 from akorn.runtime.lock import only_run
+from akorn.runtime.nested import flatten
 from akorn.runtime.precision import numerics
 
 MODEL = "model"  # in a run's folder
@@ -191,7 +192,7 @@ def train(
             )
         model = state.best_model().eval()
         if main:
-            _leave_model(model, task.name, config, out / MODEL, total, overrides)
+            _leave_model(model, task, config, out / MODEL, total, overrides)
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
             raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")
@@ -230,15 +231,16 @@ def evaluate(state: TrainState) -> dict[str, float]:
 
 
 def _leave_model(
-    model: nn.Module, name: str, config: TrainConfig, folder: Path, steps: int, overrides: Mapping[str, Any] | None
+    model: nn.Module, task: Task, config: TrainConfig, folder: Path, steps: int, overrides: Mapping[str, Any] | None
 ) -> None:
     """Write the finished model, where it can save itself, and how it was trained."""
     save: Callable[[Path], object] | None = getattr(model, "save_pretrained", None)
     if save is not None:
         save(folder)
     write_training(
-        folder, recipe=name, seed=config.seed, precision=config.precision, weights=config.weights, steps=steps,
+        folder, recipe=task.name, seed=config.seed, precision=config.precision, weights=config.weights, steps=steps,
         overrides=overrides, ema=asdict(config.ema) if config.ema.decay else None,
+        data=flatten(task.settings().get("data") or {}),
     )  # fmt: skip
 
 

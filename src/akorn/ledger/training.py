@@ -24,10 +24,12 @@ def write_training(
     steps: int,
     overrides: Mapping[str, Any] | None = None,
     ema: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `training.json` into a model's folder, which is made where it is missing.
 
     overrides: how the recipe was changed, by dotted names. ema: the settings of the moving average, where there is one.
+    data: all that was set about the data, since what a recipe says may change.
     """
     origin = {
         "recipe": recipe,
@@ -37,6 +39,7 @@ def write_training(
         "overrides": dict(overrides or {}),
         "steps": steps,
         **({"ema": dict(ema)} if ema else {}),
+        **({"data": dict(data)} if data else {}),
     }
     make_folder(folder)
     path = folder / FILE

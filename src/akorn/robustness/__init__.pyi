@@ -20,6 +20,7 @@ from .corruptions import corrupt as corrupt
 from .data import Pictures as Pictures
 from .data import load_cifar10 as load_cifar10
 from .data import load_cifar10c as load_cifar10c
+from .data import load_split as load_split
 from .data import load_tiny_imagenet as load_tiny_imagenet
 from .evaluate import EvalSettings as EvalSettings
 from .evaluate import score as score

@@ -1,6 +1,6 @@
-"""AugMix in one pass over memory: a program has one colour of one picture, and its chains stay in registers.
+"""AugMix in one pass over memory: a program has one picture, in one or three colours, and its chains stay in registers.
 
-The plain form in `akorn.robustness.augmix` makes some two hundred passes, most of them for operations that a chain
+The plain form in `akorn.robustness.augmix` makes some three hundred passes, most of them for operations that a chain
 did not draw. Needs Triton to import.
 """
 
@@ -24,6 +24,10 @@ _SHEAR_X = tl.constexpr(OPERATIONS.index("shear_x"))
 _SHEAR_Y = tl.constexpr(OPERATIONS.index("shear_y"))
 _TRANSLATE_X = tl.constexpr(OPERATIONS.index("translate_x"))
 _TRANSLATE_Y = tl.constexpr(OPERATIONS.index("translate_y"))
+_BRIGHTNESS = tl.constexpr(OPERATIONS.index("brightness"))
+_COLOUR = tl.constexpr(OPERATIONS.index("colour"))
+_CONTRAST = tl.constexpr(OPERATIONS.index("contrast"))
+_SHARPNESS = tl.constexpr(OPERATIONS.index("sharpness"))
 _DEGREE = tl.constexpr(math.pi / 180)
 
 _WARPS = 8
@@ -31,24 +35,19 @@ _LEAST, _MOST = 32 * _WARPS, 4096  # pixels of a picture: one a thread, and what
 
 
 @triton.jit
-def _truncated(x):
-    return x.to(tl.int32).to(tl.float32)
-
-
-@triton.jit
-def _moved(state, kind, level, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+def _moved(state, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     """Grey levels read elsewhere, as `_places` and `_move` have it."""
     pixel = tl.arange(0, HEIGHT * WIDTH)
     x = (pixel % WIDTH).to(tl.float32) + 0.5
     y = (pixel // WIDTH).to(tl.float32) + 0.5
-    angle = tl.where(kind == _ROTATE, _truncated(3 * level) * _DEGREE, 0.0)
+    angle = tl.where(kind == _ROTATE, amount * _DEGREE, 0.0)
     cos, sin = tl.cos(angle), tl.sin(angle)
-    right = tl.where(kind == _TRANSLATE_X, _truncated(level * (WIDTH / 30)), 0.0)
-    down = tl.where(kind == _TRANSLATE_Y, _truncated(level * (HEIGHT / 30)), 0.0)
+    right = tl.where(kind == _TRANSLATE_X, amount, 0.0)
+    down = tl.where(kind == _TRANSLATE_Y, amount, 0.0)
     right += (WIDTH / 2) * (1 - cos) + (HEIGHT / 2) * sin
     down += (HEIGHT / 2) * (1 - cos) - (WIDTH / 2) * sin
-    across = tl.where(kind == _SHEAR_X, 0.03 * level, 0.0) - sin
-    along = tl.where(kind == _SHEAR_Y, 0.03 * level, 0.0) + sin
+    across = tl.where(kind == _SHEAR_X, amount, 0.0) - sin
+    along = tl.where(kind == _SHEAR_Y, amount, 0.0) + sin
     # from −1 to 1, and back to pixels, in the plain form's order: which pixels lie inside hangs on the rounding
     x, y = (
         cos * (2 / WIDTH) * x + (across * (2 / WIDTH) * y + (right * (2 / WIDTH) - 1)),
@@ -80,53 +79,112 @@ def _equalised(state, PIXELS: tl.constexpr):
 
 
 @triton.jit
+def _changed(state, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """One of the nine operations that see a single colour."""
+    if kind == _AUTOCONTRAST:
+        low, high = tl.min(state, 0), tl.max(state, 0)
+        state = tl.where(high > low, (state - low) * 255 // tl.maximum(high - low, 1), state)
+    elif kind == _EQUALIZE:
+        state = _equalised(state, HEIGHT * WIDTH)
+    elif kind == _POSTERIZE:
+        bits = amount.to(tl.int32)
+        state = (state >> bits) << bits
+    elif kind == _SOLARIZE:
+        state = tl.where(state < amount, state, 255 - state)
+    else:
+        state = _moved(state, kind, amount, HEIGHT, WIDTH)
+    return state
+
+
+@triton.jit
+def _smoothed(state, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """The mean over 3 × 3 pixels, the middle five times; the border stays, as in the plain `_smoothed`."""
+    pixel = tl.arange(0, HEIGHT * WIDTH)
+    column, row = pixel % WIDTH, pixel // WIDTH
+    inner = (column > 0) & (column < WIDTH - 1) & (row > 0) & (row < HEIGHT - 1)
+    sides = (column > 0) & (column < WIDTH - 1)  # also in the first and last row, which inner pixels look at
+    across = state + tl.gather(state, tl.where(sides, pixel - 1, pixel), 0)
+    across += tl.gather(state, tl.where(sides, pixel + 1, pixel), 0)
+    around = across + tl.gather(across, tl.where(inner, pixel - WIDTH, pixel), 0)
+    around += tl.gather(across, tl.where(inner, pixel + WIDTH, pixel), 0)
+    return tl.where(inner, (2 * (around + 4 * state) + 13) // 26, state)
+
+
+@triton.jit
+def _blended(state, grey, mean, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """Brightness, colour, contrast or sharpness of one colour, as the plain `_blend` has it."""
+    other = tl.where(kind == _COLOUR, grey, tl.where(kind == _CONTRAST, mean, 0))
+    if kind == _SHARPNESS:
+        other = _smoothed(state, HEIGHT, WIDTH)
+    value = other + (1 + amount) * (state - other)
+    return (tl.minimum(tl.maximum(value, 0.0), 255.0) + 1e-3).to(tl.int32)
+
+
+@triton.jit
 def _augmix_kernel(
     x,  # [pictures, COLOURS, HEIGHT, WIDTH] float32
     out,
     operation,  # [depth, chains] int64
-    levels,  # [depth, 2, chains]
+    amounts,  # [depth, chains]
     lengths,  # [chains] int64
     weights,  # [pictures, CHAINS]
     share,  # [pictures]
     chains,
-    spread,
     COLOURS: tl.constexpr,
     CHAINS: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
     PIXELS: tl.constexpr = HEIGHT * WIDTH
-    plane = tl.program_id(0).to(tl.int64)
-    picture = plane // COLOURS
-    place = plane * PIXELS + tl.arange(0, PIXELS)
-    original = tl.load(x + place)
-    mixed = tl.zeros((PIXELS,), tl.float32)
+    picture = tl.program_id(0).to(tl.int64)
+    place = picture * (COLOURS * PIXELS) + tl.arange(0, PIXELS)
+    first = tl.load(x + place)
+    second, third = first, first
+    if COLOURS == 3:
+        second, third = tl.load(x + place + PIXELS), tl.load(x + place + 2 * PIXELS)
+    sum1, sum2, sum3 = tl.zeros_like(first), tl.zeros_like(first), tl.zeros_like(first)
     total = 0.0
     for chain in range(CHAINS):
         number = picture * CHAINS + chain
-        state = (original * 255 + 0.5).to(tl.int32)
+        red, green, blue = _grey_levels(first), _grey_levels(second), _grey_levels(third)
         for step in range(tl.load(lengths + number).to(tl.int32)):
             kind = tl.load(operation + step * chains + number)
-            strength = 0.1 + spread * tl.load(levels + 2 * step * chains + number)
-            if kind == _AUTOCONTRAST:
-                low, high = tl.min(state, 0), tl.max(state, 0)
-                state = tl.where(high > low, (state - low) * 255 // tl.maximum(high - low, 1), state)
-            elif kind == _EQUALIZE:
-                state = _equalised(state, PIXELS)
-            elif kind == _POSTERIZE:
-                bits = 4 + (0.4 * strength).to(tl.int32)
-                state = (state >> bits) << bits
-            elif kind == _SOLARIZE:
-                state = tl.where(state < 256 - (25.6 * strength).to(tl.int32), state, 255 - state)
+            amount = tl.load(amounts + step * chains + number)
+            if kind < _BRIGHTNESS:
+                red = _changed(red, kind, amount, HEIGHT, WIDTH)
+                if COLOURS == 3:
+                    green = _changed(green, kind, amount, HEIGHT, WIDTH)
+                    blue = _changed(blue, kind, amount, HEIGHT, WIDTH)
             else:
-                negative = tl.load(levels + (2 * step + 1) * chains + number) < 0.5
-                state = _moved(state, kind, tl.where(negative, -strength, strength), HEIGHT, WIDTH)
+                grey = red
+                if COLOURS == 3:
+                    grey = (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
+                mean = (2 * tl.sum(grey, 0) + PIXELS) // (2 * PIXELS)
+                red = _blended(red, grey, mean, kind, amount, HEIGHT, WIDTH)
+                if COLOURS == 3:
+                    green = _blended(green, grey, mean, kind, amount, HEIGHT, WIDTH)
+                    blue = _blended(blue, grey, mean, kind, amount, HEIGHT, WIDTH)
         weight = tl.log(tl.maximum(tl.load(weights + number), 1e-12))
         total += weight
-        mixed += weight * state
-    mixed /= 255 * total
-    mixed = original + tl.load(share + picture) * (mixed - original)
-    tl.store(out + place, tl.minimum(tl.maximum(mixed, 0.0), 1.0))
+        sum1 += weight * red
+        sum2 += weight * green
+        sum3 += weight * blue
+    total *= 255
+    by = tl.load(share + picture)
+    _store(out + place, first, sum1 / total, by)
+    if COLOURS == 3:
+        _store(out + place + PIXELS, second, sum2 / total, by)
+        _store(out + place + 2 * PIXELS, third, sum3 / total, by)
+
+
+@triton.jit
+def _grey_levels(x):
+    return (x * 255 + 0.5).to(tl.int32)
+
+
+@triton.jit
+def _store(place, original, mixed, share):
+    tl.store(place, tl.minimum(tl.maximum(original + share * (mixed - original), 0.0), 1.0))
 
 
 def fits(x: Tensor) -> bool:
@@ -135,22 +193,24 @@ def fits(x: Tensor) -> bool:
     return _LEAST <= pixels <= _MOST and pixels & (pixels - 1) == 0
 
 
-def fused_augmix(x: Tensor, draws: Draws, severity: float) -> Tensor:
-    """What `akorn.robustness.augmix` makes of pictures [B, C, H, W], float32 from 0 to 1, and its random numbers."""
+def fused_augmix(x: Tensor, draws: Draws, amounts: Tensor) -> Tensor:
+    """What `akorn.robustness.augmix` makes of pictures [B, C, H, W], float32 from 0 to 1, and its random numbers.
+
+    amounts: of each operation, [depth, chains].
+    """
     x = x.contiguous()
     out = torch.empty_like(x)
     batch, colours, height, width = x.shape
     with torch.cuda.device_of(x):  # Triton launches on the current one
-        _augmix_kernel[(batch * colours,)](
+        _augmix_kernel[(batch,)](
             x,
             out,
             draws.operation,
-            draws.levels,
+            amounts,
             draws.lengths,
             draws.weights,
             draws.share,
             len(draws.lengths),
-            severity - 0.1,
             COLOURS=colours,
             CHAINS=len(draws.lengths) // batch,
             HEIGHT=height,

@@ -135,10 +135,10 @@ def noisy_score(
     settings: EvalSettings | None = None,
     *,
     epsilon: float = NOISE,
-    kind: NoiseName = "uniform",
+    kind: NoiseName = "sign",
     progress: Progress | None = None,
 ) -> Score:
-    """The score on pictures with random noise, ‖ε‖∞ = 64/255 (Figure 8)."""
+    """The score on pictures with random noise, ±64/255 on every value (Figure 8)."""
 
     def change(batch: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
         return random_noise(batch, epsilon, generator, kind)

@@ -63,8 +63,9 @@ def benchmark(
 ) -> dict[str, float]:
     """Score a model on test pictures: clean, with noise, corrupted, attacked, and how well it is calibrated.
 
-    In percent, by the names that `akorn eval --json` has: `clean` and `ece`; `noise` and `noise_sign`, random noise of
-    64/255; `corrupted` and `corrupted_ece`, the means over the corruptions; and each attack, within 8/255.
+    In percent, by the names that `akorn eval --json` has: `clean` and `ece`; `noise` and `noise_uniform`, random noise
+    of ±64/255 on every value or uniform in that box; `corrupted` and `corrupted_ece`, the means over the corruptions;
+    and each attack, within 8/255.
 
     model: one of akorn's, or any module that maps pictures from 0 to 1 to logits. pictures: 32 × 32 where they are to
     be corrupted. attacks: names of `akorn.robustness.ATTACKS`. corruptions: names, or none at all. limit: so many

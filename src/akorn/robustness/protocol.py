@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 EPSILON = 8 / 255
 """Size of attacks in the ℓ∞ norm, for pixels from 0 to 1 (Table 4)."""
@@ -40,3 +41,5 @@ class Request:
     severity: int = 5
     checks: bool = False
     plots: Path | None = None
+    split: Literal["test", "valid"] = "test"
+    """Which pictures of CIFAR-10 are scored: corrupted ones must be of the same."""

@@ -5,9 +5,10 @@ What else was tried is in results/trials.toml, as overrides of these. Torch-free
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
@@ -17,6 +18,8 @@ from akorn.robustness.config import AkornConfig, ItrConvConfig, ModelConfig, Res
 _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # jitter (0.4, 0.4, 0.4, 0.1) by default
 
 Change = Literal["augment", "augmix", "noise"]
+AugmixOperations = Literal["thirteen", "nine"]
+"""Those of the published CIFAR-10 experiments, or those of AugMix's own paper."""
 
 
 @dataclass(frozen=True)
@@ -28,21 +31,31 @@ class DataConfig:
     augment: AugmentConfig = _AUGMENT
     augmix: bool = True
     """Whether AugMix takes part."""
+    augmix_operations: AugmixOperations = "thirteen"
+    """AugMix as in the published experiments, or with the nine operations of its own paper."""
     noise: float = 0.0
     """Standard deviation σ of Gaussian noise, for pixels from 0 to 1; what comes behind it sees pixels cut to 0–1."""
     order: tuple[Change, Change, Change] = ("augment", "augmix", "noise")
     """What is done first, then and last; "augment" are crop, flip and jitter."""
+    split: Literal["all", "train"] = "all"
+    """Train on all 50,000 pictures, or on 45,000 of them, with the other 5,000 for validation: for every choice."""
     limit: int | None = None
     """Train on the first so many pictures only."""
+    absent: ClassVar[Mapping[str, Any]] = {"augmix_operations": "nine", "split": "all"}
+    """What runs had whose records do not tell."""
 
 
 @dataclass(frozen=True)
 class ValidConfig:
-    """Which pictures to score while training. Nothing is chosen by these scores."""
+    """Which pictures to score while training: the 5,000 that `data.split train` holds out (valid_clean, valid_ece).
+
+    Where all pictures are trained on, some of these are scored, without augmentation, as train_clean. Test pictures
+    are never scored here: they are for `akorn eval`, when all is chosen.
+    """
 
     path: Path | None = None
-    """CIFAR-10's folder, whose test pictures are scored; None for training pictures without augmentation."""
-    count: int = 1000
+    """CIFAR-10's folder, whose validation pictures are scored; None for that of the training pictures."""
+    count: int = 5000
     """At most so many pictures, the first ones."""
 
 
@@ -216,6 +229,12 @@ def tiny_imagenet_akorn_mix_n4() -> CifarRecipe:
 def tiny_imagenet_resnet18() -> CifarRecipe:
     """Pre-training of ResNet-18."""
     return _pretraining(ResNetConfig())
+
+
+def trained_on(training: Mapping[str, Any]) -> str:
+    """By what a model's folder tells of its training: on "all" pictures of CIFAR-10, or on "train", 45,000 of them."""
+    data = training.get("data")
+    return str({**DataConfig.absent, **(data if isinstance(data, Mapping) else {})}["split"])
 
 
 CONTINUES = {

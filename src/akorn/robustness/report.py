@@ -20,6 +20,7 @@ from akorn.robustness.evaluate import EvalSettings, Score, noisy_score, sample, 
 from akorn.robustness.evaluation_plots import RELIABILITY, in_words, show_adversarial, show_curves
 from akorn.robustness.net import CifarNet
 from akorn.robustness.protocol import CHECKED, Request
+from akorn.robustness.random_noise import NoiseName
 
 Tell = Callable[[str, int, int], None]
 """(what, done, total)"""
@@ -65,7 +66,7 @@ def evaluate(
     tell: Tell | None = None,
     begun: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Score a model on test pictures. source: the model that transferred pictures are made for.
+    """Score a model on test or validation pictures. source: the model that transferred pictures are made for.
 
     begun: gets the report before it has any score, and so what was scored even if this ends half-way.
     """
@@ -73,6 +74,8 @@ def evaluate(
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
         held = find_cifar10c(request.corrupted, request.severity)
+        if held.split != request.split:
+            raise AkornError(f"{request.corrupted}: holds {held.split} pictures, and {request.split} ones are scored")
     _check_attacks(model, request, source)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
@@ -82,14 +85,16 @@ def evaluate(
         "starts": settings.starts if model.random_start else 1,
         "random_start": model.random_start,
         "noise_epsilon": request.noise,
+        "noise_kind": "sign",  # of `noise`; records that do not tell have uniform noise there, and noise_sign
     }
     if begun is not None:
         begun(report)
     images, labels = part.images, part.labels
     clean = score(model, images, labels, settings, progress=lambda d, t: say("clean", d, t))
     report.add("clean", clean)
-    for name, kind in (("noise", "uniform"), ("noise_sign", "sign")):
-        noisy = noisy_score(model, images, labels, settings, epsilon=request.noise, kind=kind)  # type: ignore[arg-type]
+    kinds: tuple[tuple[str, NoiseName], ...] = (("noise", "sign"), ("noise_uniform", "uniform"))
+    for name, kind in kinds:
+        noisy = noisy_score(model, images, labels, settings, epsilon=request.noise, kind=kind)
         report.add(name, noisy)
         say(name, 1, 1)
     report.put_error("ece", clean.ece, clean.starts)
@@ -146,6 +151,8 @@ def _corrupt(
         "corruptions_by": "akorn" if held.ours else held.folder.name,
         "corrupted_pictures": len(chosen),
     }
+    if held.frost is not None:
+        report.facts["frost"] = held.frost
     if held.missing:
         report.facts["corruptions_missing"] = list(held.missing)
     single = report.details["corrupted"] = {}  # filled one by one: what is done stays if this ends half-way

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,10 +20,10 @@ from akorn.hub import CONFIG, read_folder
 from akorn.models import training_of
 from akorn.robustness.augmix import augmix
 from akorn.robustness.config import SIDE, check, check_cifar
-from akorn.robustness.data import Pictures, load_cifar10, load_tiny_imagenet
+from akorn.robustness.data import Pictures, load_split, load_tiny_imagenet
 from akorn.robustness.evaluate import EvalSettings, score
 from akorn.robustness.model import CifarNet, build
-from akorn.robustness.recipes import CONTINUES, Change, CifarRecipe, DataConfig
+from akorn.robustness.recipes import CONTINUES, Change, CifarRecipe, DataConfig, trained_on
 from akorn.rooms import config_of
 from akorn.runtime.json_files import read_object
 from akorn.settings import as_json
@@ -52,7 +53,9 @@ class TrainingPictures:
         if change == "augment":
             return (two_views if self.views else augment)(pictures, options.augment, generator, size=_SIZE)
         if change == "augmix":
-            return augmix(pictures, generator) if options.augmix else pictures
+            if not options.augmix:
+                return pictures
+            return augmix(pictures, generator, operations=options.augmix_operations)
         if not options.noise:
             return pictures
         # Not cut to 0–1 at the end: what a model sees is Gaussian.
@@ -72,7 +75,8 @@ class CifarTask(Task):
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data and what the run starts from, as JSON values."""
-        data = asdict(self.recipe.data)
+        # What older runs had is left out, for their checkpoints and records do not tell it.
+        data = {key: value for key, value in asdict(self.recipe.data).items() if DataConfig.absent.get(key) != value}
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
         return {
@@ -100,7 +104,9 @@ class CifarTask(Task):
         if self.name in CONTINUES:
             _check_continued(self.recipe, CONTINUES[self.name])  # before any work
         training = self._training()
-        if self.recipe.valid.path is not None and not self.pretraining:
+        if self._validates:
+            if self.recipe.init is not None:
+                _check_unseen(self.recipe.init)
             self._validation()  # what is wrong with it shows before the training, not after
         return TrainingPictures(training.to(device), self.recipe.data, views=self.pretraining)
 
@@ -121,14 +127,15 @@ class CifarTask(Task):
         return F.cross_entropy(logits, labels), {"accuracy": accuracy}
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Accuracy and calibration error on the test pictures of `valid`, or accuracy on training pictures."""
+        """Accuracy and calibration error on the validation pictures, or accuracy on training pictures."""
         if self.pretraining:
             return {}
         assert isinstance(model, CifarNet)
-        known = self.recipe.valid.path is not None
-        data = (self._validation() if known else self._training()).take(slice(self.recipe.valid.count))
+        data = (self._validation() if self._validates else self._training()).take(slice(self.recipe.valid.count))
         found = score(model, data.images, data.labels, EvalSettings(precision="tf32"))
-        return {"clean": found.accuracy, "ece": found.ece} if known else {"train_clean": found.accuracy}
+        if not self._validates:
+            return {"train_clean": found.accuracy}
+        return {"valid_clean": found.accuracy, "valid_ece": found.ece}
 
     @property
     def exchanges(self) -> bool:
@@ -151,14 +158,21 @@ class CifarTask(Task):
             if path is None:
                 what = "Tiny-ImageNet's" if self.pretraining else "CIFAR-10's"
                 raise AkornError(f"{self.name} needs {what} folder: --data DIR")
-            found = load_tiny_imagenet(path, "train", size=64) if self.pretraining else load_cifar10(path, "train")
+            split = self.recipe.data.split
+            found = load_tiny_imagenet(path, "train", size=64) if self.pretraining else load_split(path, split)
             self._data = found.take(slice(self.recipe.data.limit))
         return self._data
 
+    @property
+    def _validates(self) -> bool:
+        """Whether pictures are held out."""
+        return self.recipe.data.split == "train"
+
     def _validation(self) -> Pictures:
         if self._valid is None:
-            assert self.recipe.valid.path is not None
-            self._valid = load_cifar10(self.recipe.valid.path, "test")
+            path = self.recipe.valid.path or self.recipe.data.path
+            assert path is not None
+            self._valid = load_split(path, "valid")
         return self._valid
 
     def _init_digest(self) -> str | None:
@@ -207,6 +221,18 @@ def _check_continued(recipe: CifarRecipe, first: str) -> None:
         raise AkornError(f"{wanted}, but {recipe.init} was made by {made_by}")
 
 
+def _check_unseen(init: Path) -> None:
+    """AkornError if the model to start from was trained on the validation pictures."""
+    origin = training_of(init)
+    if origin is None or not origin["recipe"].startswith("cifar10"):
+        return
+    if trained_on(origin) == "all":
+        raise AkornError(
+            f"{init}: was trained on all 50,000 pictures of CIFAR-10, and data.split train would validate on 5,000 of"
+            " them: train that model with --data.split train too"
+        )
+
+
 def _check(recipe: CifarRecipe) -> None:
     check(recipe.model)
     check_cifar(recipe.model)
@@ -217,5 +243,11 @@ def _check(recipe: CifarRecipe) -> None:
         raise AkornError(f"data.noise is {recipe.data.noise}, expected 0 or more")
     if recipe.data.limit is not None and recipe.data.limit < 1:
         raise AkornError(f"data.limit is {recipe.data.limit}, expected 1 or more")
+    if recipe.model.head == "projection" and recipe.data.split != "all":
+        raise AkornError("data.split train is for CIFAR-10: pre-training has no validation")
+    if recipe.valid.path is not None and recipe.data.split == "all":
+        raise AkornError(
+            "--valid: no picture is left to validate on where data.split is all; --data.split train holds out 5,000"
+        )
     if recipe.valid.count < 1:
         raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")

@@ -56,8 +56,9 @@ class Options(CommonOptions):
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""
     data: Path | None = None
-    """CIFAR-10: cifar-10-batches-py, cifar-10-python.tar.gz, or a folder that holds one of them; its test pictures are
-    scored."""
+    """CIFAR-10: cifar-10-batches-py, cifar-10-python.tar.gz, or a folder that holds one of them."""
+    split: Literal["test", "valid"] = "test"
+    """Score its test pictures, or the 5,000 that --data.split train keeps from training: choose by these."""
     limit: int | None = None
     """Score only so many pictures, drawn at random by the seed."""
     starts: int = 1
@@ -76,7 +77,7 @@ class Options(CommonOptions):
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
     noise: _Size = NOISE
-    """Size of the random noise in the ℓ∞ norm: `noise` is uniform in that box, `noise_sign` at its corners."""
+    """Size ε of the random noise: `noise` has ±ε on every value, `noise_uniform` is uniform between −ε and ε."""
     corrupted: Path | None = None
     """A folder in CIFAR-10-C's layout (akorn data make cifar10-c DIR)."""
     severity: int = 5
@@ -103,9 +104,10 @@ def run(options: Options) -> int:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
     from akorn.models import training_of
-    from akorn.robustness.data import load_cifar10
+    from akorn.robustness.data import load_split
     from akorn.robustness.evaluate import EvalSettings
     from akorn.robustness.evaluation_plots import PLOTS, shown_passes
+    from akorn.robustness.recipes import trained_on
     from akorn.robustness.report import evaluate
     from akorn.runtime.devices import pick_device
     from akorn.runtime.processes import is_main
@@ -119,12 +121,12 @@ def run(options: Options) -> int:
     began = time.monotonic()
     device = pick_device(options.device)
     model = _load(options.model).to(device)
-    training_of(options.model)  # the record will tell it: a damaged file shows before any work
+    training = training_of(options.model)  # the record will tell it: a damaged file shows before any work
     source = _load(options.source).to(device) if options.source is not None else None
     request = Request(
         wanted, limit=options.limit, attack_limit=options.attack_limit, epsilon=options.epsilon, eot=options.eot,
         steps=options.attack_steps, queries=options.queries, noise=options.noise, corrupted=options.corrupted,
-        severity=options.severity, checks=options.checks, plots=options.plots,
+        severity=options.severity, checks=options.checks, plots=options.plots, split=options.split,
     )  # fmt: skip
     settings = EvalSettings(options.starts, options.seed, options.batch, options.precision)
     if options.plots is not None:
@@ -133,10 +135,15 @@ def run(options: Options) -> int:
     if wanted and device.type == "cpu":
         passes = options.attack_steps * (options.eot if model.random_start else 1)
         say(f"attacks are slow on a CPU: PGD takes {passes:,} passes forward and backward a picture, AutoAttack more")
-    pictures = load_cifar10(options.data, "test")
+    pictures = load_split(options.data, options.split)
+    seen = options.split == "valid" and trained_on(training or {}) == "all"
+    if seen:
+        say(f"{options.model} was trained on all 50,000 pictures as far as its folder tells, so on these too")
     reports: list[Report] = []
 
     def begun(report: Report) -> None:
+        if seen:
+            report.facts["seen_in_training"] = True
         if options.source is not None:
             report.facts["source"] = _named(options.source)
         reports.append(report)
@@ -236,7 +243,7 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
     origin = training_of(options.model)
     config = {
         "pretrained": bool(origin and origin.get("overrides", {}).get("init") and origin["recipe"] not in CONTINUES),
-        "data_split": "test", "start_seed": options.seed, "precision": options.precision, "batch": options.batch,
+        "data_split": options.split, "start_seed": options.seed, "precision": options.precision, "batch": options.batch,
         **found.facts,
     }  # fmt: skip
     return record_evaluation(

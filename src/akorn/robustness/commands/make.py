@@ -26,8 +26,9 @@ class Options(CommonOptions):
 
     Writes a .npy file a corruption in the published layout, labels.npy, and README.json, which says how they were
     made. The corruptions follow the published definitions and constants with random numbers of our own. Frost wants
-    photographs of frost: a procedural texture of ice crystals stands in for them. Figures from this set are ours,
-    not those of the published one.
+    photographs: those of the package imagecorruptions where it is installed (pip install --no-deps imagecorruptions),
+    else a procedural texture of ice crystals stands in for them, and README.json says which. Figures from this set are
+    ours, not those of the published one.
     """
 
     name: Annotated[Literal["cifar10-c"], tyro.conf.Positional] = "cifar10-c"
@@ -40,8 +41,10 @@ class Options(CommonOptions):
     corruptions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help=_CORRUPTIONS)] = ("common",)
     severities: str = "1-5"
     """A severity from 1 to 5, several (1,3,5), or a range of them."""
+    split: Literal["test", "valid"] = "test"
+    """Corrupt the test pictures, or the 5,000 for validation, by which to choose (akorn eval --split valid)."""
     limit: int | None = None
-    """Only the first pictures of the test set."""
+    """Only the first pictures."""
 
 
 def run(options: Options) -> int:
@@ -56,11 +59,15 @@ def run(options: Options) -> int:
     names, severities = parse_corruptions(options.corruptions), parse_severities(options.severities)
 
     from akorn.robustness.corruptions.store import make_cifar10c
-    from akorn.robustness.data.cifar import load_cifar10
+    from akorn.robustness.data.held_out import load_split
     from akorn.runtime.progress import progress_bar
 
-    pictures = load_cifar10(options.data, "test").take(slice(options.limit))
-    about = {"source": "CIFAR-10, test", "source_fingerprint": pictures.fingerprint()}
+    pictures = load_split(options.data, options.split).take(slice(options.limit))
+    about = {
+        "source": f"CIFAR-10, {options.split}",
+        "split": options.split,
+        "source_fingerprint": pictures.fingerprint(),
+    }
     with progress_bar("", len(pictures) * len(names) * len(severities)) as bar:
         files = make_cifar10c(
             options.folder,

@@ -5,8 +5,8 @@ from akorn.robustness.corruptions import corrupt
 worse = corrupt(images, "fog", severity=3, seed=0)      # uint8 [B, 3, 32, 32] → the same
 
 They follow the definitions and the constants of Hendrycks & Dietterich (2019), with random numbers of our own. Frost
-has a procedural texture in place of photographs. What a picture becomes depends on the picture, the corruption, the
-severity and the seed, and not on its place or its batch.
+takes the published photographs where the package `imagecorruptions` is installed, else a procedural texture. What a
+picture becomes depends on the picture, the corruption, the severity and the seed, and not on its place or its batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of ice for the frost corruption: a procedural texture, in place of the photographs of CIFAR-10-C.
+"""Pictures of ice for the frost corruption: a procedural texture, where the photographs of CIFAR-10-C are missing.
 
 Frost on a pane grows in ferns: a stem, branches at 60° on both of its sides, twigs at 60° on those. Each sheet has a
 number of such ferns on a haze of plasma clouds, in the cold whites and blues of the photographs. They do not depend

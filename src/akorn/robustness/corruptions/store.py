@@ -18,12 +18,12 @@ from akorn._version import __version__
 from akorn.errors import AkornError
 from akorn.robustness.corruptions import corrupt
 from akorn.robustness.corruptions.constants import README, check_name, check_severity
+from akorn.robustness.corruptions.frost_pictures import frost_by
 from akorn.runtime.files import make_folder
 
 NOTES = (
     "Made by akorn from the definitions and constants of CIFAR-10-C (Hendrycks & Dietterich, 2019), with random "
     "numbers of its own: the pictures are not those of the published set, and figures from them should say so.",
-    "frost: a procedural texture of ice crystals stands in for the photographs of the published set.",
     "glass_blur: follows the published set, in which the second half of each exchange of pixels came to nothing.",
 )
 
@@ -70,6 +70,7 @@ def make_cifar10c(
             "corruptions": list(names),
             "severities": list(severities),
             "seed": seed,
+            **({"frost": frost_by()} if "frost" in names else {}),
             **(about or {}),
             "notes": NOTES,
         }

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from akorn.robustness.corruptions.clouds import plasma
 from akorn.robustness.corruptions.draws import Draws
-from akorn.robustness.corruptions.filters import motion_blur, to_bytes, to_floats, zoom
+from akorn.robustness.corruptions.filters import Floats, motion_blur, to_bytes, to_floats, zoom
+from akorn.robustness.corruptions.frost_pictures import photographs
 from akorn.robustness.corruptions.ice import ice_sheets
 
 Bytes = NDArray[np.uint8]
@@ -26,11 +27,32 @@ def snow(images: Bytes, constants: tuple[float, ...], draws: Draws) -> Bytes:
 
 
 def frost(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
-    """A weighted sum with a part of a picture of ice, cut out at random.
+    """A weighted sum with a part of a picture of frost, cut out at random.
 
-    The pictures of ice are ours: a procedural texture stands in for the photographs of CIFAR-10-C.
+    The pictures are the photographs of CIFAR-10-C where they are installed (`frost_pictures`); else a procedural
+    texture stands in for them.
     """
     ours, theirs = constants
+    found = photographs()
+    crop = _crops_of_ice(images, draws) if found is None else _crops(found, images, draws)
+    return to_bytes(ours * to_floats(images) + theirs * crop)
+
+
+def _crops(pictures: tuple[Bytes, ...], images: Bytes, draws: Draws) -> Floats:
+    """For each image a part of its size of one of the pictures [3, H, W], from 0 to 1."""
+    height, width = images.shape[2:]
+    which = draws.integers(len(pictures))
+    row, column = draws.uniform(), draws.uniform()  # in [0, 1): pictures differ in size
+    crops = np.empty(images.shape)
+    for place, number in enumerate(which):
+        picture = pictures[number]
+        top = int(row[place] * (picture.shape[1] - height))  # never the last, as published
+        left = int(column[place] * (picture.shape[2] - width))
+        crops[place] = to_floats(picture[:, top : top + height, left : left + width])
+    return crops
+
+
+def _crops_of_ice(images: Bytes, draws: Draws) -> Floats:
     ice = ice_sheets()  # [sheets, 3, side, side], 0 to 1
     height, width = images.shape[2:]
     sheet = draws.integers(ice.shape[0])
@@ -38,8 +60,7 @@ def frost(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
     rows = top[:, None] + np.arange(height)
     columns = left[:, None] + np.arange(width)
     # Two advanced indices around a slice: the colours come last, [B, H, W, 3].
-    crop = ice[sheet[:, None, None], :, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
-    return to_bytes(ours * to_floats(images) + theirs * crop)
+    return ice[sheet[:, None, None], :, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
 
 
 def fog(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:

@@ -2,6 +2,7 @@
 
 from akorn.robustness.data.cifar import load_cifar10
 from akorn.robustness.data.cifar_c import CorruptedSet, find_cifar10c, load_cifar10c, made_by_us
+from akorn.robustness.data.held_out import load_split
 from akorn.robustness.data.labelled_pictures import Pictures
 from akorn.robustness.data.tiny_imagenet import load_tiny_imagenet
 
@@ -11,6 +12,7 @@ __all__ = [
     "find_cifar10c",
     "load_cifar10",
     "load_cifar10c",
+    "load_split",
     "load_tiny_imagenet",
     "made_by_us",
 ]

@@ -16,6 +16,7 @@ import torch
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES
 from akorn.robustness.corruptions.constants import ALL, COMMON, README, check_name, check_severity
+from akorn.robustness.corruptions.frost_pictures import PROCEDURAL
 from akorn.robustness.data.labelled_pictures import Pictures
 from akorn.runtime.json_files import read_object
 
@@ -34,6 +35,10 @@ class CorruptedSet:
     """How many pictures each corruption has."""
     ours: bool
     """Whether `akorn data make cifar10-c` wrote them: figures on them are ours, not CIFAR-10-C's."""
+    frost: str | None = None
+    """What its frost was made of, where we made it."""
+    split: str = "test"
+    """Of which pictures of CIFAR-10 they were made: "test" or "valid"."""
 
     @property
     def common(self) -> tuple[str, ...]:
@@ -63,7 +68,9 @@ def find_cifar10c(folder: str | Path, severity: int) -> CorruptedSet:
         raise AkornError(f"{folder} has no corruption, expected NAME.npy of at least one of {', '.join(ALL)}")
     counts = [len(_open(folder, name, severity)[1]) for name in names]  # all the same, for they share their labels
     missing = tuple(name for name in COMMON if name not in names)
-    return CorruptedSet(folder, severity, names, missing, counts[0], made_by_us(folder))
+    ours = made_by_us(folder)
+    frost = _frost(folder) if ours and "frost" in names else None
+    return CorruptedSet(folder, severity, names, missing, counts[0], ours, frost, _split(folder))
 
 
 def load_cifar10c(folder: str | Path, corruption: str, severity: int) -> Pictures:
@@ -136,6 +143,17 @@ def made_by_us(folder: str | Path) -> bool:
     """Whether the pictures are of `akorn data make cifar10-c`: figures on them are ours, not CIFAR-10-C's."""
     about = _about(Path(folder))
     return about is not None and about.get("maker") == "akorn"
+
+
+def _frost(folder: Path) -> str:
+    """What frost was made of in a set of ours; the first ones do not tell, and had no photographs."""
+    return str((_about(folder) or {}).get("frost", PROCEDURAL))
+
+
+def _split(folder: Path) -> str:
+    """Which pictures were corrupted: those of the test, unless our README.json says otherwise."""
+    about = _about(folder)
+    return "valid" if about is not None and about.get("split") == "valid" else "test"
 
 
 def _about(folder: Path) -> dict[str, Any] | None:
