@@ -18,6 +18,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+__all__ = [
+    "TINY",
+    "channel_axis",
+    "check_grouping",
+    "energy",
+    "group",
+    "normalize",
+    "order_parameter",
+    "pairs_matrix",
+    "project",
+    "published_energy",
+    "random_oscillators",
+    "rotate",
+    "rotate_pairs",
+    "ungroup",
+]
+
 # Below this length a vector has no direction: Π makes it zero, and its gradient too.
 TINY = 1e-12
 

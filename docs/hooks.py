@@ -1,0 +1,89 @@
+"""What the site takes from outside docs/: results, model cards, changelog, and every file that a page links to.
+
+MkDocs knows the pages in docs/ alone. Pages elsewhere in the repository are rendered where `PAGES` says. A link to a
+file that is not a page, such as a record, leads to a copy under files/. In the repository links lead to the files
+themselves; they are changed only on the way into the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # so that tests can check links where MkDocs is not installed
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+TOP = Path(__file__).parents[1]
+
+PAGES = {
+    "RESULTS.md": "results/index.md",
+    "results/README.md": "results/records.md",
+    **{f"results/{name}.md": f"results/{name}.md" for name in ("sudoku", "objects", "robustness", "speed")},
+    **{
+        card.relative_to(TOP).as_posix(): f"cards/{card.parent.name}.md"
+        for card in sorted((TOP / "src/akorn/weights").glob("*/README.md"))
+    },
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+"""Pages outside docs/, by their path in the repository: their place in the site."""
+
+LINK = re.compile(r"\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+"""A link to a file: `](target#anchor)`. Addresses on the web have a colon, links within a page have no target."""
+
+
+def place(source: str) -> str:
+    """Where a file of the repository stands in the site; both are paths with slashes."""
+    if source in PAGES:
+        return PAGES[source]
+    return source.removeprefix("docs/") if source.startswith("docs/") else f"files/{source}"
+
+
+def source_of(place: str) -> str:
+    """The inverse of `place`, for pages."""
+    return {there: source for source, there in PAGES.items()}.get(place, f"docs/{place}")
+
+
+def linked(text: str, source: str) -> Iterator[str]:
+    """The files of the repository to which a page links."""
+    for match in LINK.finditer(text):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match["target"]))
+        if (TOP / target).is_file():
+            yield target
+
+
+def relinked(text: str, source: str) -> str:
+    """A page whose links lead to where things stand in the site; those that lead nowhere stay, for MkDocs to report."""
+    folder = posixpath.dirname(place(source)) or "."
+
+    def change(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match["target"]))
+        if not (TOP / target).is_file():
+            return match[0]
+        return f"]({posixpath.relpath(place(target), folder)}{match['anchor'] or ''})"
+
+    return LINK.sub(change, text)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages from outside docs/, and the files that pages link to."""
+    from mkdocs.structure.files import File
+
+    for source, there in PAGES.items():
+        files.append(File.generated(config, there, abs_src_path=str(TOP / source)))
+    sources = [source_of(file.src_uri) for file in files.documentation_pages()]
+    wanted = {target for source in sources for target in linked((TOP / source).read_text(encoding="utf-8"), source)}
+    for target in sorted(wanted):
+        if files.get_file_from_path(place(target)) is None:
+            files.append(File.generated(config, place(target), abs_src_path=str(TOP / target)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links lead to where things stand in the site."""
+    return relinked(markdown, source_of(page.file.src_uri))
