@@ -95,3 +95,17 @@ def test_every_page_of_the_results_and_every_card_is_in_the_site() -> None:
     for page in wanted:
         place = hooks().PAGES[page.relative_to(TOP).as_posix()]
         assert re.search(rf"[-:] {re.escape(place)}$", menu, re.M), f"{place} is not in the menu of mkdocs.yml"
+
+
+def test_the_home_page_states_the_figures_of_results() -> None:
+    """Each figure of its table is in a cell of RESULTS.md, ours and the paper's."""
+    cells = {
+        cell.strip().removesuffix(" %")
+        for row in (TOP / "RESULTS.md").read_text("utf-8").splitlines()
+        for cell in row.split("|")
+    }
+    home = (TOP / "docs" / "index.md").read_text("utf-8").split("## What we found")[1]
+    rows = [row.split("|")[2:4] for row in home.splitlines() if row.startswith("|")][2:]
+    assert len(rows) >= 6
+    for figure in (cell.strip().removesuffix(" %").removesuffix(" ms") for row in rows for cell in row):
+        assert figure in cells, f"{figure} is in no table of RESULTS.md"
