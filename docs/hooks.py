@@ -1,8 +1,8 @@
 """What the site takes from outside docs/: results, model cards, changelog, and every file that a page links to.
 
-MkDocs knows the pages in docs/ alone. Pages elsewhere in the repository are rendered where `PAGES` says. A link to a
-file that is not a page, such as a record, leads to a copy under files/. In the repository links lead to the files
-themselves; they are changed only on the way into the site.
+MkDocs knows the pages in docs/ alone. Pages elsewhere in the repository are rendered where `PAGES` says. A link to any
+other file, such as a record, leads to a copy under files/; a Markdown file there is rendered, though no menu has it. In
+the repository links lead to the files themselves; they are changed only on the way into the site.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ def place(source: str) -> str:
 
 
 def source_of(place: str) -> str:
-    """The inverse of `place`, for pages."""
+    """The inverse of `place`."""
+    if place.startswith("files/"):
+        return place.removeprefix("files/")
     return {there: source for source, there in PAGES.items()}.get(place, f"docs/{place}")
 
 
-def linked(text: str, source: str) -> Iterator[str]:
+def linked(source: str) -> Iterator[str]:
     """The files of the repository to which a page links."""
-    for match in LINK.finditer(text):
+    for match in LINK.finditer((TOP / source).read_text(encoding="utf-8")):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match["target"]))
         if (TOP / target).is_file():
             yield target
@@ -72,15 +74,18 @@ def relinked(text: str, source: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside docs/, and the files that pages link to."""
-    from mkdocs.structure.files import File
+    from mkdocs.structure.files import File, InclusionLevel
 
     for source, there in PAGES.items():
         files.append(File.generated(config, there, abs_src_path=str(TOP / source)))
-    sources = [source_of(file.src_uri) for file in files.documentation_pages()]
-    wanted = {target for source in sources for target in linked((TOP / source).read_text(encoding="utf-8"), source)}
-    for target in sorted(wanted):
-        if files.get_file_from_path(place(target)) is None:
-            files.append(File.generated(config, place(target), abs_src_path=str(TOP / target)))
+    pages = [source_of(file.src_uri) for file in files.documentation_pages()]
+    for page in pages:  # grows on the way: pages link to pages
+        for target in linked(page):
+            if files.get_file_from_path(place(target)) is None:
+                level = InclusionLevel.NOT_IN_NAV
+                files.append(File.generated(config, place(target), abs_src_path=str(TOP / target), inclusion=level))
+                if target.endswith(".md"):
+                    pages.append(target)
     return files
 
 
