@@ -265,9 +265,9 @@ TABLES = (SCRATCH, PRETRAINED, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, 
 
 TITLE = "Robustness and calibration: all tables"
 INTRO = """\
-**In our reproduction AKOrN's adversarial robustness is not real.** Attacks that use gradients of the last Kuramoto step,
-or a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below; [RESULTS.md](../RESULTS.md)
-has the figures).
+**In our reproduction AKOrN's adversarial robustness is not real.** Attacks that use gradients of the last Kuramoto
+step, or a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below;
+[RESULTS.md](../RESULTS.md) has the figures).
 
 Classifiers of CIFAR-10. **ECE**, the expected calibration error, is the mean distance between a classifier's confidence
 and its accuracy; 0 is perfect. A **start** is one random draw of the oscillators' initial states; a model with random
