@@ -33,8 +33,11 @@ PAGES = {
 }
 """Pages outside docs/, by their path in the repository: their place in the site."""
 
-LINK = re.compile(r"\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
-"""A link to a file: `](target#anchor)`. Addresses on the web have a colon, links within a page have no target."""
+LINK = re.compile(r"(?P<name>\[[^][]+\.md)?\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+"""A link to a file: `](target#anchor)`, with its text where that is the name of a file, as in `[speed.md](speed.md)`.
+
+Addresses on the web have a colon, links within a page have no target.
+"""
 
 
 def place(source: str) -> str:
@@ -51,6 +54,11 @@ def source_of(place: str) -> str:
     return {there: source for source, there in PAGES.items()}.get(place, f"docs/{place}")
 
 
+def title(source: str) -> str:
+    """The first heading of a page."""
+    return next(line for line in (TOP / source).read_text(encoding="utf-8").splitlines() if line.startswith("# "))[2:]
+
+
 def linked(source: str) -> Iterator[str]:
     """The files of the repository to which a page links."""
     for match in LINK.finditer((TOP / source).read_text(encoding="utf-8")):
@@ -60,14 +68,18 @@ def linked(source: str) -> Iterator[str]:
 
 
 def relinked(text: str, source: str) -> str:
-    """A page whose links lead to where things stand in the site; those that lead nowhere stay, for MkDocs to report."""
+    """A page whose links lead to where things stand in the site, and name the page there instead of the file.
+
+    Links that lead nowhere stay as they are, for MkDocs to report.
+    """
     folder = posixpath.dirname(place(source)) or "."
 
     def change(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match["target"]))
         if not (TOP / target).is_file():
             return match[0]
-        return f"]({posixpath.relpath(place(target), folder)}{match['anchor'] or ''})"
+        name = f"[{title(target)}" if match["name"] else ""
+        return f"{name}]({posixpath.relpath(place(target), folder)}{match['anchor'] or ''})"
 
     return LINK.sub(change, text)
 
