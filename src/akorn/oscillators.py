@@ -12,12 +12,6 @@ the same number, so every function here takes that one number as `dim`. Grouping
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-import torch
-from torch import Tensor
-
 __all__ = [
     "TINY",
     "channel_axis",
@@ -34,6 +28,12 @@ __all__ = [
     "rotate_pairs",
     "ungroup",
 ]
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
 
 # Below this length a vector has no direction: Π makes it zero, and its gradient too.
 TINY = 1e-12
