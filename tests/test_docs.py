@@ -7,20 +7,14 @@ import pytest
 
 TOP = Path(__file__).parents[1]
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
-
-
-def named(page: Path) -> str:
-    return page.relative_to(TOP).as_posix()
-
-
 BLOCKS = [
-    pytest.param(page, text, id=f"{named(page)}-{number}")
+    pytest.param(page, text, id=f"{page.name}-{number}")
     for page in PAGES
     for number, text in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S))
 ]
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in (block.values for block in BLOCKS)}), ids=named)
+@pytest.mark.parametrize("page", sorted({page for page, _ in (block.values for block in BLOCKS)}), ids=lambda p: p.name)
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of a page, one after the other, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
@@ -37,7 +31,7 @@ def test_the_readme_has_a_layer_in_a_network() -> None:
     assert "Solver.from_pretrained()" in code
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
