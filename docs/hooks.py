@@ -84,6 +84,19 @@ def relinked(text: str, source: str) -> str:
     return LINK.sub(change, text)
 
 
+def lists_apart(text: str) -> str:
+    """A page with an empty line before every list: GitHub needs none behind a paragraph, Python-Markdown does."""
+    lines: list[str] = []
+    fenced = False
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        before = lines[-1] if lines else ""
+        if not fenced and line.startswith("- ") and before and not before.startswith(("- ", " ")):
+            lines.append("")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside docs/, and the files that pages link to."""
     from mkdocs.structure.files import File, InclusionLevel
@@ -102,5 +115,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links lead to where things stand in the site."""
-    return relinked(markdown, source_of(page.file.src_uri))
+    """Let links lead to where things stand in the site, and lists be lists."""
+    return lists_apart(relinked(markdown, source_of(page.file.src_uri)))

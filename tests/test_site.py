@@ -89,6 +89,18 @@ def test_links_lead_to_the_place_in_the_site(source: str, before: str, after: st
     assert hooks().relinked(before, source) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("New\n- one\n  more\n- two\n", "New\n\n- one\n  more\n- two\n"),
+        ("New\n\n- one\n- two\n", "New\n\n- one\n- two\n"),
+        ("```\nx\n- y\n```\n", "```\nx\n- y\n```\n"),
+    ],
+)
+def test_a_list_behind_a_paragraph_is_a_list(before: str, after: str) -> None:
+    assert hooks().lists_apart(before) == after
+
+
 def test_every_page_of_the_results_and_every_card_is_in_the_site() -> None:
     wanted = [TOP / "RESULTS.md", TOP / "CHANGELOG.md", TOP / "CONTRIBUTING.md", *(TOP / "results").glob("*.md")]
     wanted += (TOP / "src" / "akorn" / "weights").glob("*/README.md")
