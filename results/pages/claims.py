@@ -16,6 +16,9 @@ What *Artificial Kuramoto Oscillatory Neurons* (AKOrN; Miyato et al., ICLR 2025)
 implementation. Every figure comes from a record that a command wrote into [results/](results/README.md). This page is
 rendered from the records by `python -m results.pages`, which refuses if a figure no longer supports its verdict.
 
+**In short:** most of what we could check holds. AKOrN's robustness to adversarial attacks does not: the model hides its
+gradients, and attacks that know how it works defeat it ([the evidence](#robustness-and-calibration)).
+
 - **Confirmed** means that our figures show what the paper says, on the data and with the seeds given here, **refuted**
   that they show otherwise, **open** that we have too few figures or that they do not decide it.
 - Ours is the mean ± the sample standard deviation over seeds. One seed is one training; small differences then mean

@@ -304,12 +304,12 @@ TABLES = (SCRATCH, PRETRAINED, COMMON_RUNS, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS
 
 TITLE = "Robustness and calibration: all tables"
 INTRO = """\
+**In our reproduction AKOrN's adversarial robustness is not real.** Attacks that use gradients of the last Kuramoto
+step, or a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below;
+[RESULTS.md](../RESULTS.md) has the figures).
+
 Classifiers of CIFAR-10. **ECE**, the expected calibration error, is the mean distance between a classifier's confidence
 and its accuracy; 0 is perfect. A **start** is one random draw of the oscillators' initial states; a model with random
 starts gives another answer each time. **EoT** of 20 averages each gradient of an attack over 20 starts. 8/255 and
 64/255 bound how far each value of a picture may change. **AugMix** is the augmentation by mixed image operations that
-the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C.
-
-In our reproduction AKOrN's adversarial robustness is not real: attacks that use gradients of the last Kuramoto step, or
-a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below; [RESULTS.md](../RESULTS.md) has
-the figures)."""
+the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C."""

@@ -32,11 +32,34 @@ from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
 from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
 
-LIBRARY = "akorn"
-VERSION = 1
-WEIGHTS, CONFIG = WEIGHTS_FILE, CONFIG_FILE
+__all__ = [
+    "CONFIG",
+    "LIBRARY",
+    "VERSION",
+    "WEIGHTS",
+    "Config",
+    "Folder",
+    "HubModel",
+    "StoredType",
+    "check_shapes",
+    "default_card",
+    "download",
+    "load_weights",
+    "read_config",
+    "read_folder",
+    "write_folder",
+]
 
+LIBRARY = "akorn"
+"""What the hub calls this library."""
+VERSION = 1
+"""The version of the folders' layout."""
+WEIGHTS = WEIGHTS_FILE
+"""The name of the file with the weights."""
+CONFIG = CONFIG_FILE
+"""The name of the file with the settings."""
 StoredType = Literal["float16", "bfloat16", "float32"]
+"""How weights are stored."""
 
 
 class Config(NamedTuple):

@@ -24,6 +24,18 @@ from akorn.settings import CONFIG_FILE
 if TYPE_CHECKING:
     from akorn.hub import HubModel
 
+__all__ = [
+    "HEAD",
+    "HUB",
+    "WEIGHTS",
+    "check_there",
+    "create_model",
+    "list_models",
+    "load_model",
+    "room_of_model",
+    "training_of",
+]
+
 WEIGHTS = Path(__file__).parent / "weights"
 """The folders of the models that ship."""
 HUB = "hf:"

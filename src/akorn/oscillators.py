@@ -12,6 +12,23 @@ the same number, so every function here takes that one number as `dim`. Grouping
 
 from __future__ import annotations
 
+__all__ = [
+    "TINY",
+    "channel_axis",
+    "check_grouping",
+    "energy",
+    "group",
+    "normalize",
+    "order_parameter",
+    "pairs_matrix",
+    "project",
+    "published_energy",
+    "random_oscillators",
+    "rotate",
+    "rotate_pairs",
+    "ungroup",
+]
+
 import math
 from collections.abc import Sequence
 

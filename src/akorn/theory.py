@@ -35,6 +35,21 @@ from akorn import oscillators as osc
 from akorn.nn.kuramoto import KuramotoLayer
 from akorn.nn.rules import Kuramoto
 
+__all__ = [
+    "ANTISYMMETRIC",
+    "BLOCK_DIAGONAL",
+    "COMMUTE",
+    "FAILURES",
+    "KERNEL",
+    "LINEAR",
+    "SYMMETRIC",
+    "Condition",
+    "Coupling",
+    "LyapunovReport",
+    "layer_conditions",
+    "lyapunov_conditions",
+]
+
 Coupling = Tensor | Callable[[Tensor], Tensor]
 """J: a matrix [C·N, C·N], its blocks [C, C, N, N], or a module or function on states."""
 

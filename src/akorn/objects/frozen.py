@@ -64,7 +64,8 @@ class FrozenFeatures(nn.Module):
         name: for records.
         patch: the patch size in pixels; by default what the last of `net.feature_info` says, else `net.patch_embed`.
         image_size: the size that the network was trained at.
-        mean, std: of the colours in training, for pixels in 0–1.
+        mean: of each colour in training, for pixels in 0–1.
+        std: the standard deviation of each colour, likewise.
 
     """
 
