@@ -25,6 +25,7 @@ MODULES = (
     "akorn.hub",
     "akorn.kernels",
     "akorn.ledger",
+    "akorn.lyapunov",
     "akorn.models",
     "akorn.nn",
     "akorn.objects",

@@ -16,6 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from akorn.nn.kuramoto import KuramotoLayer
 
+__all__ = ["Map", "layer_exponent", "lyapunov_exponent"]
+
 Map = Callable[[Tensor], Tensor]
 """One step x → x′ of states [B, …], which do not act on each other."""
 
