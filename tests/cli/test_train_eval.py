@@ -13,11 +13,11 @@ SOLVED = "1234567894567891237891234562345678915678912348912345673456789126789123
 TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--train.steps", 3, "--device", "cpu"]
 
 
-def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
+def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -> None:
     made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
-    assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv is there already")
+    assert_refused(akorn_here("data", "make", "sudoku", "boards"), "train.csv is there already")
 
     words = ["train", "sudoku_akorn", *TINY, "--seed", 5]
     words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
@@ -25,7 +25,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     model = json.loads(trained.stdout)["model"]
     assert model == "runs/sudoku_akorn-seed5/model"
-    assert_refused(akorn(*words), "holds a run already")
+    assert_refused(akorn_here(*words), "holds a run already")
 
     scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
                    "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
@@ -43,9 +43,11 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert str(tmp_path) not in record.read_text()
 
     (tmp_path / model / "training.json").write_text("{")
-    assert_refused(akorn("eval", model, "--data", "nowhere.csv"), "training.json: damaged")  # before the data is read
+    assert_refused(
+        akorn_here("eval", model, "--data", "nowhere.csv"), "training.json: damaged"
+    )  # before the data is read
 
-    rendered = akorn("results")
+    rendered = akorn_here("results")
     assert rendered.returncode == 0, rendered.stderr
     for title in ("sudoku_akorn: training runs", "sudoku_akorn: evaluations"):
         assert f"## {title}\n" in rendered.stdout

@@ -105,13 +105,12 @@ def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int) -> None:
-    assert launch(2, tmp_path / "whole") == [0, 0]
+def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int, undisturbed: Path) -> None:
     options = ["kill_at=23", f"kill_by={int(number)}", "kill_rank=1"]
     assert launch(2, tmp_path / "stopped", *options) == [128 + number] * 2
     assert checkpoint.newest(tmp_path / "stopped" / checkpoint.FOLDER).name == "step-00000023"
     assert launch(2, tmp_path / "stopped", "resume=1") == [0, 0]
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped", processes=2)
+    assert_same_run(undisturbed, tmp_path / "stopped", processes=2)
 
 
 @needs_forkserver
