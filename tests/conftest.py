@@ -1,7 +1,9 @@
 """What must be settled before any test module is imported, where the tests run, and what several folders use."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +11,22 @@ import torch
 if not torch.cuda.is_available():
     # Kernels then run in Triton's interpreter. Read when Triton is first imported, which torch may do at any time.
     os.environ["TRITON_INTERPRET"] = "1"
+
+SWEEPS = ("kernels", "execution", "augment/test_augment_fused.py")
+"""Where one check is repeated over many shapes and types, through Triton's interpreter or a compiler."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of every sweep, the first and the last variant are quick; those between are marked as slow."""
+    here = Path(__file__).parent
+    variants = defaultdict(list)
+    for item in items:
+        if any(item.path.is_relative_to(here / sweep) for sweep in SWEEPS):
+            variants[item.nodeid.partition("[")[0]].append(item)
+    for _first, *between, _last in (sweep for sweep in variants.values() if len(sweep) > 2):
+        for item in between:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

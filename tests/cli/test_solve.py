@@ -25,6 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
     result = akorn("solve", SOLVED, "--model", model, "--steps", 2, "--votes", 1)
     assert result.returncode == 0, result.stderr
@@ -34,6 +35,7 @@ def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_json_is_a_line_a_board(akorn: Akorn, akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     boards = tmp_path / "boards.csv"
     boards.write_text(f"{EASY},{SOLVED}\n{SOLVED},{SOLVED}\n{SOLVED}\n")
@@ -58,6 +60,7 @@ def test_the_board_accuracy_follows_on_stderr(akorn_here: Akorn, model: Path, tm
     assert "board accuracy: 100.00 % (3 of 3)" in result.stderr
 
 
+@pytest.mark.slow
 def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
     twice = "55" + "0" * 79
     lines = [SOLVED, "123", twice, SOLVED[:80] + "x", SOLVED]
@@ -122,6 +125,7 @@ def test_an_unreadable_puzzle_is_told_in_json_too(akorn_here: Akorn, model: Path
     assert json.loads(result.stdout)["error"] in result.stderr
 
 
+@pytest.mark.slow
 def test_a_drawn_board_and_a_pipe(akorn: Akorn, akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     drawn = "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
     words = ["--model", model, "--steps", 1, "--votes", 1, "--json"]

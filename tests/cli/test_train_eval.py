@@ -13,6 +13,7 @@ SOLVED = "1234567894567891237891234562345678915678912348912345673456789126789123
 TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--train.steps", 3, "--device", "cpu"]
 
 
+@pytest.mark.slow
 def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -> None:
     made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
@@ -87,6 +88,7 @@ def test_a_bad_number_of_steps_for_the_plot_leaves_no_record(akorn_here: Akorn, 
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_of_two_processes_one_speaks(tmp_path: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", "--local-addr", "127.0.0.1"]
     for words in (

@@ -19,6 +19,7 @@ from akorn.errors import AkornError
 from akorn.nn import AttentionCoupling, KuramotoLayer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("largest", [900, 2200, 3400])
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, largest: int) -> None:
     """No file may grow beyond so many bytes: curves, events or checkpoints fail, whichever comes first."""

@@ -25,6 +25,7 @@ def attempt(out: Path, config: TrainConfig, hold_at: int, started: Connection) -
     train(ToyTask(pause=0.003, hold_at=hold_at), config, out, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int, request: pytest.FixtureRequest) -> None:
     kill_at = random.SystemRandom().randint(11, STEPS)
@@ -48,6 +49,7 @@ def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int, req
     assert {lines[-1] for lines in logs} == {"gloo threads at exit: []"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("forkserver" not in multiprocessing.get_all_start_methods(), reason="needs a fork server")
 def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes are killed after random times: while training, writing, sweeping up."""
@@ -82,6 +84,7 @@ def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.M
     assert not leftovers
 
 
+@pytest.mark.slow
 def test_two_processes_under_a_launcher_learn_as_one(tmp_path: Path) -> None:
     assert launch(1, tmp_path / "one", "random=0", "log_every=1") == [0]
     command = [

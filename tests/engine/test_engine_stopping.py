@@ -64,6 +64,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> multiprocessing.context.ForkServe
     return context
 
 
+@pytest.mark.slow
 @needs_forkserver
 def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
     tmp_path: Path, server: multiprocessing.context.ForkServerContext
@@ -104,6 +105,7 @@ def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int, undisturbed: Path) -> None:
     options = ["kill_at=23", f"kill_by={int(number)}", "kill_rank=1"]
@@ -113,6 +115,7 @@ def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int, undist
     assert_same_run(undisturbed, tmp_path / "stopped", processes=2)
 
 
+@pytest.mark.slow
 @needs_forkserver
 def test_a_second_signal_leaves_at_once(tmp_path: Path, server: multiprocessing.context.ForkServerContext) -> None:
     listen, started = server.Pipe(duplex=False)

@@ -164,6 +164,7 @@ def test_the_command_checks_and_needs_no_torch() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
     """On a copy of the folder: a page that was edited, then a record that is missing."""
     code = "import sys, results.pages.render as r, pathlib; here = pathlib.Path(sys.argv[1]);"
