@@ -1,7 +1,6 @@
 """What must be settled before any test module is imported, where the tests run, and what several folders use."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,15 +17,14 @@ SWEEPS = ("kernels", "execution", "augment/test_augment_fused.py")
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of every sweep, the first and the last variant are quick; those between are marked as slow."""
-    here = Path(__file__).parent
-    variants = defaultdict(list)
+    """Of every sweep the first variant is quick; the others are marked as slow."""
+    here, seen = Path(__file__).parent, set()
     for item in items:
         if any(item.path.is_relative_to(here / sweep) for sweep in SWEEPS):
-            variants[item.nodeid.partition("[")[0]].append(item)
-    for _first, *between, _last in (sweep for sweep in variants.values() if len(sweep) > 2):
-        for item in between:
-            item.add_marker(pytest.mark.slow)
+            test = item.nodeid.partition("[")[0]
+            if test in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(test)
 
 
 @pytest.fixture(scope="session", autouse=True)

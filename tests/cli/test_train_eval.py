@@ -63,6 +63,7 @@ def test_mistyped_validation_data_is_found_before_the_training(akorn_here: Akorn
     assert not list(tmp_path.glob("runs/*/checkpoints/*"))
 
 
+@pytest.mark.slow
 def test_records_are_written_unless_told_not_to_be(akorn_here: Akorn, tmp_path: Path) -> None:
     words = ["eval", "sudoku", "--limit", 2, "--steps", 1, "--json"]
     assert akorn_here(*words, "--results", "None").returncode == 0
@@ -141,6 +142,7 @@ def test_mistakes(akorn_here: Akorn, tmp_path: Path, words: list[str], parts: li
     assert not any(tmp_path.iterdir())  # nothing was left behind
 
 
+@pytest.mark.slow
 def test_a_model_without_weights_and_a_model_behind_options(akorn: Akorn) -> None:
     assert_refused(akorn("eval", "clevrtex-vit"), "akorn train clevrtex_vit")
     assert_refused(akorn("eval", "--limit", "0", "sudoku"), "--limit")

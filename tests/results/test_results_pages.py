@@ -155,6 +155,7 @@ def test_reaching_the_paper_is_within_its_deviation(ours: float, paper: str, rea
     assert figures.Found("", ours, paper, ()).reaches_the_paper == reached
 
 
+@pytest.mark.slow
 def test_the_command_checks_and_needs_no_torch() -> None:
     check = [sys.executable, "-m", "results.pages", "--check"]
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
