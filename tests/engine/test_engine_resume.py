@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, TOY, assert_same_run, environment, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, TOY, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 
 from akorn.engine import TrainConfig, checkpoint, scalars, train
@@ -59,7 +59,7 @@ def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.M
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["akorn.engine.loop"])
+    server.set_forkserver_preload(PRELOAD)
     draw = random.SystemRandom()
     kills = 5
     for kill in [True] * kills + [False]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, assert_same_run, environment, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 from torch import nn
 
@@ -45,7 +45,7 @@ def attempt(out: Path, config: TrainConfig, early: bool, hold_at: int, started: 
     """Train in a process of its own, whose status tells how it ended."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(1)
-    task = ToyTask(pause=0.03) if early else Telling(started, pause=0.03, hold_at=hold_at)
+    task = ToyTask(pause=0.1) if early else Telling(started, pause=0.03, hold_at=hold_at)
     if early:
         started.send("importing is over")
     try:
@@ -60,7 +60,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> multiprocessing.context.ForkServe
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["akorn.engine.loop"])
+    context.set_forkserver_preload(PRELOAD)
     return context
 
 
