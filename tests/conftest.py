@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,21 @@ import torch
 if not torch.cuda.is_available():
     # Kernels then run in Triton's interpreter. Read when Triton is first imported, which torch may do at any time.
     os.environ["TRITON_INTERPRET"] = "1"
+
+SWEEPS = ("kernels", "execution", "augment/test_augment_fused.py")
+"""Where one check is repeated over many shapes and types, through Triton's interpreter or a compiler."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of every sweep the first variant is quick; the others are marked as slow."""
+    here, seen = Path(__file__).parent, set()
+    for item in items:
+        if any(item.path.is_relative_to(here / sweep) for sweep in SWEEPS):
+            test = item.nodeid.partition("[")[0]
+            if test in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(test)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -89,6 +89,7 @@ def run_tests(copy: Path, *words: str) -> None:
     assert " passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_example_works(name: str, copy: Path) -> None:
     commands = []
@@ -102,6 +103,7 @@ def test_the_example_works(name: str, copy: Path) -> None:
     run_tests(copy, *words)
 
 
+@pytest.mark.slow
 def test_no_other_test_must_be_changed(copy: Path) -> None:
     """All examples at once: those tests that look at everything which is registered still pass."""
     for block in (block for blocks in SECTIONS.values() for block in blocks):

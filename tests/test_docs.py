@@ -13,8 +13,14 @@ BLOCKS = [
     for number, text in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S))
 ]
 
+WITH_CODE = sorted({page for page, _ in (block.values for block in BLOCKS)})
+SLOW = ("models.md", "simulator.md")
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in (block.values for block in BLOCKS)}), ids=lambda p: p.name)
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in WITH_CODE],
+)
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of a page, one after the other, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)

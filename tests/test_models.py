@@ -181,6 +181,7 @@ def test_absurd_settings_are_refused_at_once(tmp_path: Path, name: str, value: i
         akorn.create_model("sudoku", **{name: value})
 
 
+@pytest.mark.slow
 def test_settings_beyond_the_weights_are_never_built(tmp_path: Path) -> None:
     """65,536 channels of attention would need 140 GB; the weights file has a few kilobytes."""
     with pytest.raises(

@@ -92,6 +92,7 @@ def test_an_unknown_work(script, capsys):
     assert "unknown work 'chess'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 def test_the_sweep(tmp_path):
     """In a process of its own, since the interpreter is chosen when kernels are first imported."""

@@ -58,6 +58,7 @@ def test_the_print_says_how_exact_it_is(akorn_here: Akorn, words: list[object]) 
     assert "±" not in one
 
 
+@pytest.mark.slow
 def test_pictures_of_other_sizes(akorn: Akorn, akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:
     made = generate("tetrominoes", "test", 4)
     assert made.labels is not None

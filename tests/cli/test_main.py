@@ -81,6 +81,7 @@ def test_a_seed_that_no_generator_takes(akorn_here: Akorn, words: list[str], see
     assert_refused(akorn_here(*words, "--seed", seed), "seed", str(seed))
 
 
+@pytest.mark.slow
 def test_mistakes_get_one_line(akorn: Akorn) -> None:
     assert_refused(akorn("nothing"), "unknown command 'nothing'", *COMMANDS)
     assert_refused(akorn("bench", "--nothing", 3), "--nothing", "akorn bench --help")

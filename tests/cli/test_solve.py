@@ -25,6 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
     result = akorn("solve", SOLVED, "--model", model, "--steps", 2, "--votes", 1)
     assert result.returncode == 0, result.stderr
@@ -34,10 +35,11 @@ def test_a_puzzle_is_shown_with_its_energy(akorn: Akorn, model: Path) -> None:
     assert result.stderr == ""
 
 
-def test_json_is_a_line_a_board(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_json_is_a_line_a_board(akorn: Akorn, akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     boards = tmp_path / "boards.csv"
     boards.write_text(f"{EASY},{SOLVED}\n{SOLVED},{SOLVED}\n{SOLVED}\n")
-    result = akorn("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json", "--device", "cpu")
+    result = akorn_here("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json", "--device", "cpu")
     assert result.returncode == 1, result.stderr  # the first board is too much for this model
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert first["puzzle"] == EASY
@@ -52,12 +54,13 @@ def test_json_is_a_line_a_board(akorn: Akorn, model: Path, tmp_path: Path) -> No
     assert result.stdout == akorn("solve", boards, "--model", model, "--steps", 2, "--votes", 3, "--json").stdout
 
 
-def test_the_board_accuracy_follows_on_stderr(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+def test_the_board_accuracy_follows_on_stderr(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     (tmp_path / "boards.csv").write_text(f"{SOLVED},{SOLVED}\n" * 3)
-    result = akorn("solve", "boards.csv", "--model", model, "--steps", 1)
+    result = akorn_here("solve", "boards.csv", "--model", model, "--steps", 1)
     assert "board accuracy: 100.00 % (3 of 3)" in result.stderr
 
 
+@pytest.mark.slow
 def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
     twice = "55" + "0" * 79
     lines = [SOLVED, "123", twice, SOLVED[:80] + "x", SOLVED]
@@ -76,16 +79,16 @@ def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
     assert [line.split(":")[1].strip() for line in told] == ["line 2", "line 3", "line 4"]
 
 
-def test_no_solution_found_says_so(akorn: Akorn, model: Path) -> None:
-    result = akorn("solve", EASY, "--model", model, "--steps", 1)
+def test_no_solution_found_says_so(akorn_here: Akorn, model: Path) -> None:
+    result = akorn_here("solve", EASY, "--model", model, "--steps", 1)
     assert result.returncode == 1
     assert "no solution found; the best attempt has" in result.stderr
     assert "times in" in result.stderr or "twice in" in result.stderr
     assert len(result.stderr) < 400  # a few clashes, then their number
 
 
-def test_the_bundled_puzzle_watching_and_an_animation(akorn: Akorn, model: Path, tmp_path: Path) -> None:
-    result = akorn("solve", "--model", model, "--steps", 3, "--watch", "--gif", "settling.gif")
+def test_the_bundled_puzzle_watching_and_an_animation(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
+    result = akorn_here("solve", "--model", model, "--steps", 3, "--watch", "--gif", "settling.gif")
     assert result.returncode == 1, result.stderr
     assert result.stdout.count("summed energy") == 1
     assert "energy" in result.stdout
@@ -122,13 +125,14 @@ def test_an_unreadable_puzzle_is_told_in_json_too(akorn_here: Akorn, model: Path
     assert json.loads(result.stdout)["error"] in result.stderr
 
 
-def test_a_drawn_board_and_a_pipe(akorn: Akorn, model: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_drawn_board_and_a_pipe(akorn: Akorn, akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     drawn = "\n".join(SOLVED[row : row + 9] for row in range(0, 81, 9))
     words = ["--model", model, "--steps", 1, "--votes", 1, "--json"]
     (tmp_path / "drawn.txt").write_text(f"{drawn}\n")
     for found in (
-        akorn("solve", drawn, *words),
-        akorn("solve", "drawn.txt", *words),
+        akorn_here("solve", drawn, *words),
+        akorn_here("solve", "drawn.txt", *words),
         akorn("solve", "-", *words, stdin=drawn),
         akorn("solve", "/dev/stdin", *words, stdin=SOLVED),
     ):

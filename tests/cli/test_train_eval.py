@@ -13,11 +13,12 @@ SOLVED = "1234567894567891237891234562345678915678912348912345673456789126789123
 TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--train.steps", 3, "--device", "cpu"]
 
 
-def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -> None:
     made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
-    assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv is there already")
+    assert_refused(akorn_here("data", "make", "sudoku", "boards"), "train.csv is there already")
 
     words = ["train", "sudoku_akorn", *TINY, "--seed", 5]
     words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
@@ -25,7 +26,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     model = json.loads(trained.stdout)["model"]
     assert model == "runs/sudoku_akorn-seed5/model"
-    assert_refused(akorn(*words), "holds a run already")
+    assert_refused(akorn_here(*words), "holds a run already")
 
     scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
                    "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
@@ -43,9 +44,11 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert str(tmp_path) not in record.read_text()
 
     (tmp_path / model / "training.json").write_text("{")
-    assert_refused(akorn("eval", model, "--data", "nowhere.csv"), "training.json: damaged")  # before the data is read
+    assert_refused(
+        akorn_here("eval", model, "--data", "nowhere.csv"), "training.json: damaged"
+    )  # before the data is read
 
-    rendered = akorn("results")
+    rendered = akorn_here("results")
     assert rendered.returncode == 0, rendered.stderr
     for title in ("sudoku_akorn: training runs", "sudoku_akorn: evaluations"):
         assert f"## {title}\n" in rendered.stdout
@@ -60,6 +63,7 @@ def test_mistyped_validation_data_is_found_before_the_training(akorn_here: Akorn
     assert not list(tmp_path.glob("runs/*/checkpoints/*"))
 
 
+@pytest.mark.slow
 def test_records_are_written_unless_told_not_to_be(akorn_here: Akorn, tmp_path: Path) -> None:
     words = ["eval", "sudoku", "--limit", 2, "--steps", 1, "--json"]
     assert akorn_here(*words, "--results", "None").returncode == 0
@@ -85,6 +89,7 @@ def test_a_bad_number_of_steps_for_the_plot_leaves_no_record(akorn_here: Akorn, 
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_of_two_processes_one_speaks(tmp_path: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone", "--local-addr", "127.0.0.1"]
     for words in (
@@ -137,6 +142,7 @@ def test_mistakes(akorn_here: Akorn, tmp_path: Path, words: list[str], parts: li
     assert not any(tmp_path.iterdir())  # nothing was left behind
 
 
+@pytest.mark.slow
 def test_a_model_without_weights_and_a_model_behind_options(akorn: Akorn) -> None:
     assert_refused(akorn("eval", "clevrtex-vit"), "akorn train clevrtex_vit")
     assert_refused(akorn("eval", "--limit", "0", "sudoku"), "--limit")

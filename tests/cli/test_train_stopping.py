@@ -42,6 +42,7 @@ def stop(command: list[str], folder: Path, number: int) -> subprocess.CompletedP
     return subprocess.CompletedProcess(command, child.returncode, out, err)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_the_last_line_is_the_command_to_go_on_with(tmp_path: Path) -> None:
     steps = [0]

@@ -1,9 +1,11 @@
-"""One thread: sums then have one order, here and in the processes that the tests start."""
+"""One thread: sums then have one order, here and in the processes that the tests start. And what several tests need."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from engine_launch import launch
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +14,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run of the toy in two processes, with which others are compared; it starts once, being slow."""
+    out = tmp_path_factory.mktemp("two") / "whole"
+    assert launch(2, out) == [0, 0]
+    return out

@@ -14,6 +14,8 @@ TOY = Path(__file__).with_name("engine_toy.py")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 STEPS = 60
 PATIENCE = 120.0  # seconds
+PRELOAD = ["akorn.engine.loop", "torch._dynamo"]
+"""What a fork server imports once for all its children; an optimiser imports the last, which takes a second."""
 
 
 def environment(gpu: str = "") -> dict[str, str]:

@@ -124,6 +124,7 @@ def gloo_threads() -> list[str]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's children in the background would ignore it
     out, options = Path(sys.argv[1]), dict(word.split("=") for word in sys.argv[2:])
     kill_at = int(options.get("kill_at", 0)) if os.environ.get("RANK", "0") == options.get("kill_rank", "0") else 0
     kill_by = int(options.get("kill_by", signal.SIGKILL))

@@ -89,6 +89,7 @@ def batch() -> Tensor:
     return torch.randn(12, 2, 5, generator=torch.Generator().manual_seed(2))
 
 
+@pytest.mark.slow
 def test_two_processes_and_one_agree(tmp_path: Path) -> None:
     alone = loss_and_gradient(batch())
     # The store where the processes meet lives here and keeps its port, as in torch's launcher.

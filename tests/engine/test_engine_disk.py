@@ -19,12 +19,13 @@ from akorn.errors import AkornError
 from akorn.nn import AttentionCoupling, KuramotoLayer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("largest", [900, 2200, 3400])
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, largest: int) -> None:
     """No file may grow beyond so many bytes: curves, events or checkpoints fail, whichever comes first."""
-    options = ["log_every=1", "tensorboard=1"]
-    train(ToyTask(), replace(CONFIG, log_every=1), tmp_path / "whole")
-    codes = launch(1, tmp_path / "full", *options, f"largest_file={largest}")
+    config = replace(CONFIG, log_every=1, tensorboard=True)
+    train(ToyTask(), config, tmp_path / "whole")
+    codes = launch(1, tmp_path / "full", "log_every=1", "tensorboard=1", f"largest_file={largest}")
     log = (tmp_path / "full-0.log").read_text()
     assert "Traceback" not in log
     assert "Exception" not in log
@@ -35,7 +36,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, large
     for path in checkpoint.existing(folder):
         checkpoint.load(path)  # whole
     assert len(list(folder.iterdir())) == len(checkpoint.existing(folder))  # and nothing half written
-    assert launch(1, tmp_path / "full", *options, "resume=1") == [0]
+    train(ToyTask(), config, tmp_path / "full", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "full")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, TOY, assert_same_run, environment, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, TOY, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 
 from akorn.engine import TrainConfig, checkpoint, scalars, train
@@ -25,28 +25,31 @@ def attempt(out: Path, config: TrainConfig, hold_at: int, started: Connection) -
     train(ToyTask(pause=0.003, hold_at=hold_at), config, out, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
-def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int) -> None:
+def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int, request: pytest.FixtureRequest) -> None:
     kill_at = random.SystemRandom().randint(11, STEPS)
     print(f"killed at step {kill_at}")
     if processes == 1:
-        train(ToyTask(), CONFIG, tmp_path / "whole")
+        whole = tmp_path / "whole"
+        train(ToyTask(), CONFIG, whole)
     else:
-        assert launch(processes, tmp_path / "whole") == [0] * processes
+        whole = request.getfixturevalue("undisturbed")
 
     options = [f"kill_at={kill_at}", f"kill_rank={processes - 1}"]
     codes = launch(processes, tmp_path / "killed", *options)
     assert codes[-1] == -signal.SIGKILL
     assert checkpoint.newest(tmp_path / "killed" / checkpoint.FOLDER).name != f"step-{STEPS:08d}"
     assert launch(processes, tmp_path / "killed", "resume=1") == [0] * processes
-    assert_same_run(tmp_path / "whole", tmp_path / "killed", processes)
-    logs = [log.read_text().splitlines() for log in tmp_path.glob("*.log")]
+    assert_same_run(whole, tmp_path / "killed", processes)
+    logs = [log.read_text().splitlines() for folder in {tmp_path, whole.parent} for log in folder.glob("*.log")]
     models = {line for lines in logs for line in lines if line.startswith("model ")}
     assert len(models) == 1  # every process ends with the same weights and running statistics
     # Gloo's threads, where they outlive Python, make a process abort now and then.
     assert {lines[-1] for lines in logs} == {"gloo threads at exit: []"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("forkserver" not in multiprocessing.get_all_start_methods(), reason="needs a fork server")
 def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes are killed after random times: while training, writing, sweeping up."""
@@ -56,7 +59,7 @@ def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.M
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["akorn.engine.loop"])
+    server.set_forkserver_preload(PRELOAD)
     draw = random.SystemRandom()
     kills = 5
     for kill in [True] * kills + [False]:
@@ -81,6 +84,7 @@ def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.M
     assert not leftovers
 
 
+@pytest.mark.slow
 def test_two_processes_under_a_launcher_learn_as_one(tmp_path: Path) -> None:
     assert launch(1, tmp_path / "one", "random=0", "log_every=1") == [0]
     command = [

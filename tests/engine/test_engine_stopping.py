@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, assert_same_run, environment, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 from torch import nn
 
@@ -45,7 +45,7 @@ def attempt(out: Path, config: TrainConfig, early: bool, hold_at: int, started: 
     """Train in a process of its own, whose status tells how it ended."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(1)
-    task = ToyTask(pause=0.03) if early else Telling(started, pause=0.03, hold_at=hold_at)
+    task = ToyTask(pause=0.1) if early else Telling(started, pause=0.03, hold_at=hold_at)
     if early:
         started.send("importing is over")
     try:
@@ -60,10 +60,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> multiprocessing.context.ForkServe
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["akorn.engine.loop"])
+    context.set_forkserver_preload(PRELOAD)
     return context
 
 
+@pytest.mark.slow
 @needs_forkserver
 def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
     tmp_path: Path, server: multiprocessing.context.ForkServerContext
@@ -104,16 +105,17 @@ def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int) -> None:
-    assert launch(2, tmp_path / "whole") == [0, 0]
+def test_all_processes_stop_at_the_same_step(tmp_path: Path, number: int, undisturbed: Path) -> None:
     options = ["kill_at=23", f"kill_by={int(number)}", "kill_rank=1"]
     assert launch(2, tmp_path / "stopped", *options) == [128 + number] * 2
     assert checkpoint.newest(tmp_path / "stopped" / checkpoint.FOLDER).name == "step-00000023"
     assert launch(2, tmp_path / "stopped", "resume=1") == [0, 0]
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped", processes=2)
+    assert_same_run(undisturbed, tmp_path / "stopped", processes=2)
 
 
+@pytest.mark.slow
 @needs_forkserver
 def test_a_second_signal_leaves_at_once(tmp_path: Path, server: multiprocessing.context.ForkServerContext) -> None:
     listen, started = server.Pipe(duplex=False)

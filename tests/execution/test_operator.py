@@ -166,6 +166,7 @@ def test_channels_last_stay_last() -> None:
     assert last.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 def test_by_inductor() -> None:
     agree(a_layer("conv"), *arrays("conv"), backend="inductor", energy=osc.energy)
 
@@ -392,6 +393,7 @@ def test_dropout_is_unrolled_in_training() -> None:
     torch.testing.assert_close(compiled(x, c, 3), layer(x, c, 3))
 
 
+@pytest.mark.slow
 def test_what_is_unrolled_is_right() -> None:
     """A trajectory, an energy of one's own, C as a function of the step."""
 

@@ -15,6 +15,7 @@ SHORT = 130  # every command and its help, what once broke it, and some at rando
 AKORN = f"{shlex.quote(sys.executable)} -m akorn"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_breaks() -> None:
     kinds, found = fuzz(SHORT, seed=0, seconds=60)

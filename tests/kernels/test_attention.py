@@ -176,6 +176,7 @@ def test_other_layouts_and_no_samples(device):
     assert all(g.eq(0).all() for g in grads[1:])
 
 
+@pytest.mark.slow
 def test_operators_are_registered_properly(device):
     from akorn.kernels.attention import _attend
     from akorn.kernels.attention_backward import attend_backward

@@ -56,6 +56,7 @@ def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
         torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fuse_output", [None, False])
 def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_output):
     """7 steps are three graphs of different lengths; energies come in parts of another size with the update apart."""

@@ -228,6 +228,7 @@ def test_any_block_gives_the_same(device, kind, n, memory, elements, warps):
     close(found[1][:1], plain(*inputs, n, None)[:1], F64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "kind", "n"), [
     ((2, 3, 12), "rates", 4), ((2, 12, 2, 3), "matrix", 4), ((2, 3, 12), "matrices", 3),
 ])  # fmt: skip

@@ -33,6 +33,7 @@ KINDS: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_layer_has_its_own_limit_of_compilations(kind: str) -> None:
     torch.compiler.reset()

@@ -173,6 +173,7 @@ def test_vmap_and_meta() -> None:
     assert "gamma=?" in repr(nowhere)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_a_step_compiles_without_a_break(kind: str, symmetric: bool) -> None:
     layer, x, c = make(kind, symmetric=symmetric), state(kind), state(kind, seed=2)
@@ -215,6 +216,7 @@ def test_a_copy_of_a_compiled_layer_has_its_own_weights() -> None:
     assert not torch.allclose(got, layer(x, c, 2))
 
 
+@pytest.mark.slow
 def test_the_default_compiler_agrees() -> None:
     layer, x, c = (
         make("attention-gta").float(),

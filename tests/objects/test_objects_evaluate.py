@@ -157,6 +157,7 @@ print(json.dumps([found.scores, found.per_picture["mbo"].tolist()]))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_give_exactly_what_one_gives() -> None:
     base = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):

@@ -22,6 +22,7 @@ HERE = [name for name in RECIPES.shipped if name in list_models(pretrained=True)
 AT_LEAST = {"tetrominoes": (80, 50), "dsprites": (65, 55), "shapes": (62, 42)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HERE)
 def test_a_model_that_ships(name: str) -> None:
     assert (WEIGHTS / name / "model.safetensors").stat().st_size < 16_000_000

@@ -177,6 +177,7 @@ def test_reaching_the_paper_is_within_its_deviation(ours: float, paper: str, rea
     assert figures.Found("", ours, paper, ()).reaches_the_paper == reached
 
 
+@pytest.mark.slow
 def test_the_command_checks_and_needs_no_torch() -> None:
     check = [sys.executable, "-m", "results.pages", "--check"]
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -186,6 +187,7 @@ def test_the_command_checks_and_needs_no_torch() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
     """On a copy of the folder: a page that was edited, then a record that is missing."""
     code = "import sys, results.pages.render as r, pathlib; here = pathlib.Path(sys.argv[1]);"

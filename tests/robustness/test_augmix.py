@@ -251,6 +251,7 @@ def test_other_arrays_are_refused() -> None:
             augmix(images)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("operations", ["thirteen", "nine"])
 @pytest.mark.parametrize(("shape", "options"), [((16, 3, 32, 32), {}), ((5, 1, 16, 32), {"width": 2, "depth": 4})])

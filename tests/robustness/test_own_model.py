@@ -51,6 +51,7 @@ def test_the_figures_are_those_of_the_parts() -> None:
     assert (found["corrupted"], found["corrupted_ece"]) == (fog.accuracy, fog.ece)
 
 
+@pytest.mark.slow
 def test_autoattack_takes_it_too() -> None:
     pytest.importorskip("pyautoattack")
     found = benchmark(Plain(), pictures(8), attacks=("autoattack",), corruptions=(), request=Request(queries=10))

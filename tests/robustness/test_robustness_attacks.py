@@ -203,6 +203,7 @@ def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
             attack(loss="hinge")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_autoattack_on_models_with_and_without_a_random_start() -> None:
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(12)

@@ -30,6 +30,7 @@ from akorn.robustness.protocol import Request
 from akorn.robustness.report import evaluate
 
 
+@pytest.mark.slow
 def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_cifar(tmp_path / "data")
     options = eval_robustness.Options(

@@ -45,6 +45,7 @@ def test_the_answers_stay_whatever_settings_come_after() -> None:
     torch.testing.assert_close(old(picture, start_seed=0), shipped, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHEETS.is_dir(), reason=f"the real CIFAR-10 is not there: {SHEETS}")
 def test_real_pictures() -> None:
     """The first 120 test pictures: three rows of 40 on the first sheet."""

@@ -237,6 +237,7 @@ if is_main():
 """
 
 
+@pytest.mark.slow
 def test_two_processes_give_exactly_what_one_gives(tmp_path: Path) -> None:
     base = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):

@@ -43,6 +43,7 @@ def test_an_answer_does_not_depend_on_its_neighbours() -> None:
     assert alone.energy == pytest.approx(together[1].energy, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BOARDS.is_dir(), reason=f"the real boards are not there: {BOARDS}")
 def test_real_boards() -> None:
     """A handful of the hardest, and of the ordinary ones for the model that saw nothing else."""
