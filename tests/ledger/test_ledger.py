@@ -15,8 +15,8 @@ from akorn.ledger import (
     Table,
     model_name,
     read_records,
-    record_evaluation,
     recipe_of,
+    record_evaluation,
     render,
     write_record,
 )

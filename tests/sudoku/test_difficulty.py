@@ -7,7 +7,6 @@ import akorn.sudoku
 from akorn.errors import AkornError
 from akorn.sudoku import exact
 from akorn.sudoku.board import parse_board
-from akorn.sudoku.difficulty import EASY as EASY_ROUNDS
 from akorn.sudoku.difficulty import (
     DIFFICULTIES,
     EXTREME,
@@ -16,6 +15,7 @@ from akorn.sudoku.difficulty import (
     rounds_of_singles,
     search_nodes,
 )
+from akorn.sudoku.difficulty import EASY as EASY_ROUNDS
 from akorn.sudoku.exact import count_solutions, has_solutions, solve_exact
 from akorn.sudoku.examples import EASY, HARD
 from akorn.sudoku.generate import GIVENS_OF, make

@@ -125,7 +125,7 @@ def record_evaluation(
 def model_name(model: str | Path, training: Mapping[str, Any] | None) -> str:
     """How records call a model: a shipped one by its name, one of a folder by its recipe, or else by the folder's name.
 
-    Seeds of a recipe lie in folders of their own and belong together; shipped weights are called as they were asked for.
+    Seeds of a recipe lie in folders of their own and belong together.
     """
     path = Path(model)
     if training is None:

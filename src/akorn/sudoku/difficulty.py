@@ -8,8 +8,8 @@
 | extreme | 11 nodes or more |
 
 The lower two classes take no search and differ in how long the chain of conclusions is and which rules it needs.
-Networks feel both. The boards that the paper's models are trained and tested on are easy ones, nearly all of them: digits
-were shown until singles abounded. Boards that are dug until few givens are left have longer chains, with as many givens.
+Networks feel both. Nearly all boards that the paper's models are trained on are easy: digits were shown until most of
+the squares followed at once. Boards that are dug to as many givens have longer chains.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rounds_of_singles(puzzle: ArrayLike) -> int | None:
 
 
 def difficulty_of(puzzle: ArrayLike) -> Difficulty:
-    """The class of a board, by rounds of naked singles and search nodes. It says nothing about the number of its solutions."""
+    """The class of a board, by rounds of singles and search nodes. It says nothing about the number of its solutions."""
     return _classify(as_board(puzzle).tobytes())
 
 
