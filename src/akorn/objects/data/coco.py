@@ -114,7 +114,9 @@ def _check_image(image: dict[str, Any], path: Path) -> None:
         raise TypeError("an image's id must be a whole number")
     name = image["file_name"]
     if not isinstance(name, str) or "\0" in name or Path(name).name != name:
-        raise AkornError(f"{path}: image {image['id']} has the file_name {name!r:.80}, expected a name without a folder")
+        raise AkornError(
+            f"{path}: image {image['id']} has the file_name {name!r:.80}, expected a name without a folder"
+        )
     height, width = image["height"], image["width"]
     whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
     if not whole or min(height, width) < 1 or height * width > MOST_PIXELS:
