@@ -154,7 +154,7 @@ def test_coco_files_that_are_not_whole(tmp_path: Path) -> None:
     for name in ("a\0.png", "../a.png", 3):
         tiny_coco(tmp_path, [])
         path.write_text(path.read_text().replace('"a.png"', json.dumps(name)))
-        with pytest.raises(AkornError, match="has the file_name .*, expected a name without a folder"):
+        with pytest.raises(AkornError, match=r"has the file_name .*, expected a name without a folder"):
             load(tmp_path, "test")
     path.write_text('{"a":' * 100_000)
     with pytest.raises(AkornError, match="nested deeper than 100 levels"):

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from akorn.cli import parse
-from akorn.objects.colouring import background_first, overlay, palette, shown_overlay
 from akorn.objects import model_input
+from akorn.objects.colouring import background_first, overlay, palette, shown_overlay
 from akorn.objects.commands import segment
 from akorn.objects.commands.known_pictures import choose_model
 from akorn.runtime.picture_folders import expand_folders

@@ -56,7 +56,7 @@ def rounds_of_singles(puzzle: ArrayLike) -> int | None:
 
 
 def difficulty_of(puzzle: ArrayLike) -> Difficulty:
-    """The class of a board, by rounds of singles and search nodes. It says nothing about the number of its solutions."""
+    """The class of a board, by rounds of singles and search nodes, whatever the number of its solutions."""
     return _classify(as_board(puzzle).tobytes())
 
 

@@ -70,8 +70,8 @@ def run(options: Options) -> int:
     if options.plots is not None:
         make_folder(options.plots)
     plain = options.steps is None and options.votes is None and not options.as_solve
-    options = replace(options, results=check_ledger(options.results), **_amount(options))
-    assert options.votes is not None
+    steps, votes = _amount(options)
+    options = replace(options, results=check_ledger(options.results))
     import numpy as np
 
     from akorn.models import load_model, training_of
@@ -92,7 +92,7 @@ def run(options: Options) -> int:
         puzzles, solutions = puzzles[chosen], solutions[chosen]
     try:
         found = evaluate(
-            model, puzzles, solutions, steps=options.steps, votes=options.votes, vote=options.vote,
+            model, puzzles, solutions, steps=steps, votes=votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
             early_exit=options.early_exit, samples=options.plots is not None, progress=True,
         )  # fmt: skip
@@ -123,13 +123,13 @@ def run(options: Options) -> int:
     return 0
 
 
-def _amount(options: Options) -> dict[str, int | None]:
+def _amount(options: Options) -> tuple[int | None, int]:
     """The steps and votes that are meant; None for the steps of training."""
     steps, votes = (STEPS, VOTES) if options.as_solve else (None, 1)
-    return {
-        "steps": steps if options.steps is None else options.steps,
-        "votes": votes if options.votes is None else options.votes,
-    }
+    return (
+        steps if options.steps is None else options.steps,
+        votes if options.votes is None else options.votes,
+    )
 
 
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
