@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from akorn.ledger import read_records, render
+from akorn.ledger import read_records, recipe_of, render
 from akorn.ledger.records import Record
 from akorn.ledger.tables import anchor, markdown
 from results.pages import objects, robustness, speed, sudoku
@@ -37,6 +37,9 @@ _HOW = (
 def pages(records: Sequence[Record] | None = None) -> dict[str, str]:
     """Return every page by its path from the root of the repository. records: by default those of this folder."""
     found = read_records(RECORDS) if records is None else records
+    found = [
+        {**record, "name": recipe_of(record)} for record in found
+    ]  # tables ask for recipes, also of shipped weights
     tables = {
         path: render(found, [*module.TABLES, *earlier(found, module.TABLES)], module.TITLE, f"{module.INTRO}\n\n{_HOW}")
         for path, module in _TABLES.items()

@@ -241,3 +241,21 @@ def test_absurd_values_get_one_line(akorn_here: Akorn, words: str, message: str)
 def test_names_with_escape_codes_are_shown_escaped(akorn_here: Akorn) -> None:
     for words in (["solve"], ["export"], ["segment"], ["eval"], []):
         assert_refused(akorn_here(*words, "\x1b[31mred"), "\\x1b[31mred")
+
+
+def test_what_fails_because_of_ctrl_c_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that is cut short leaves half a module, on which tidying up may stumble."""
+
+    def interrupted(name: str, words: list[str]) -> int:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AttributeError("partially initialised module")
+
+    monkeypatch.setattr("akorn.cli._run", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main(["models"])
+    assert end.value.code == 130
+    monkeypatch.setattr("akorn.cli._run", lambda name, words: [][0])
+    with pytest.raises(IndexError):  # a mistake of ours is shown as one
+        main(["models"])

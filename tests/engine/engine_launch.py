@@ -64,10 +64,10 @@ def launch(processes: int, out: Path, *options: str, gpu: str = "") -> list[int]
     return codes
 
 
-def everything(out: Path) -> dict[str, torch.Tensor]:
+def everything(out: Path, steps: int = STEPS) -> dict[str, torch.Tensor]:
     """All tensors of the newest checkpoint: weights, average, optimiser, random states of every process."""
     found = checkpoint.load(checkpoint.newest(out / checkpoint.FOLDER))
-    assert found.step == STEPS
+    assert found.step == steps
     return {f"{group}:{name}": t for group, tensors in found.groups.items() for name, t in tensors.items()}
 
 
@@ -75,8 +75,8 @@ def curve(out: Path) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in scalars.read(out)]
 
 
-def assert_same_run(a: Path, b: Path, processes: int = 1) -> None:
-    first, second = everything(a), everything(b)
+def assert_same_run(a: Path, b: Path, processes: int = 1, steps: int = STEPS) -> None:
+    first, second = everything(a, steps), everything(b, steps)
     assert first.keys() == second.keys()
     assert {n.split("/")[0] for n in first if n.endswith("/generator")} == {
         f"processes:{rank}" for rank in range(processes)

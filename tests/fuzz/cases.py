@@ -15,6 +15,7 @@ from .commands import BASES, options_of
 from .harness import Case
 from .mutate import ESCAPE, LONG, WORDS, damage, damage_json
 from .seeds import CIFAR, OBJECTS, PUZZLE, SOLUTION, SUDOKU
+from .seeds_sets import COCO, PICTURES, RECORDS, SCENES, TINY, VOC, example, framed
 
 # which command reads a file, by the file's name
 _READ_BY: dict[str, tuple[str, ...]] = {
@@ -29,6 +30,16 @@ _READ_BY: dict[str, tuple[str, ...]] = {
     "corrupted/labels.npy": ("eval-cifar",),
     f"{SUDOKU}/model.safetensors": ("solve", "eval-sudoku"),
     f"{OBJECTS}/model.safetensors": ("segment",),
+    f"{CIFAR}/model.safetensors": ("train-cifar",),
+    "cifar/data_batch_1": ("train-cifar",),
+    RECORDS: ("eval-tfrecords",),
+    COCO: ("eval-coco",),
+    "coco/val2017/000001.jpg": ("eval-coco",),
+    f"{VOC}/SegmentationObject/one.png": ("eval-voc",),
+    f"{VOC}/ImageSets/Segmentation/val.txt": ("eval-voc",),
+    f"{SCENES}/CLEVRTEX_full_000000_flat.png": ("eval-clevrtex",),
+    f"{TINY}/val/val_annotations.txt": ("train-tiny",),
+    f"{TINY}/train/n1/images/a.png": ("train-tiny",),
     "run/checkpoints/step-00000001/model-00001.safetensors": ("export", "resume"),
     "run/scalars.jsonl": ("resume",),
 }
@@ -40,6 +51,7 @@ _JSON_READ_BY: dict[str, tuple[str, ...]] = {
     f"{SUDOKU}/training.json": ("eval-sudoku",),
     f"{OBJECTS}/training.json": ("segment", "eval-objects"),
     "records/record-0.json": ("results",),
+    COCO: ("eval-coco", "eval-coco", "eval-coco"),
 }
 _MANIFEST = "run/checkpoints/step-00000001/manifest.json"
 _PICTURES = ("picture.png", "picture.jpg", "picture.gif", "picture.tif")
@@ -53,7 +65,7 @@ class Generator:
         self.options = {base: options_of(base) for base in BASES}
         self.makers: list[Callable[[], Case]] = [
             *([self.option] * 4), *([self.file] * 4), *([self.json] * 2), self.record, self.manifest, self.weights,
-            self.picture, self.stdin, self.board, self.words,
+            self.tfrecord, self.picture, self.stdin, self.board, self.words,
         ]  # fmt: skip
 
     def __iter__(self) -> Iterator[Case]:
@@ -77,8 +89,8 @@ class Generator:
         words = list(BASES[base])
         for _ in range(self.random.choice((1, 1, 1, 2))):
             words += [self.random.choice(self.options[base]), self.random.choice(WORDS)]
-        # a training that went wrong after its first step has told of it
-        return Case(f"option {base}", tuple(words), lines=2 if words[0] == "train" else 1)
+        # a training that went wrong after its first step has told of it, and so has the resizing of pictures
+        return Case(f"option {base}", tuple(words), lines=2 if words[0] in ("train", "eval") else 1)
 
     def file(self) -> Case:
         """A file with damaged bytes, for a command that reads it."""
@@ -124,6 +136,11 @@ class Generator:
         files = {f"{folder}/model.safetensors": weights, f"{folder}/config.json": json.dumps(config).encode()}
         return Case("weights", BASES[base], files, lines=3)
 
+    def tfrecord(self) -> Case:
+        """A damaged message in a TFRecord file whose checksums are right."""
+        content = framed([*[example()] * (PICTURES - 1), damage(example(), self.random)])
+        return Case("tfrecord", BASES["eval-tfrecords"], {RECORDS: content})
+
     def picture(self) -> Case:
         """A damaged picture of any kind, under any name."""
         name = self.random.choice(_PICTURES)
@@ -140,7 +157,8 @@ class Generator:
     def board(self) -> Case:
         """A board as an argument."""
         text = damage(PUZZLE.encode(), self.random).decode("latin-1").replace("\0", "?")
-        return Case("board", ("solve", text[:5000], *BASES["solve"][2:]), lines=2)
+        # each board that cannot be read gets its line, and there is the count of them
+        return Case("board", ("solve", text[:5000], *BASES["solve"][2:]), lines=len(text.splitlines()) + 2)
 
     def words(self) -> Case:
         """Words of a command swapped, lost or replaced."""

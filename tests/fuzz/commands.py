@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from .seeds import CIFAR, OBJECTS, PUZZLE, SMALL_RUN, SUDOKU
+from .seeds_sets import RECORDS, SCENES, TINY, VOC
 
 _SOLVE = ("--model", SUDOKU, "--steps", "1", "--votes", "1")
 _SEGMENT = ("--model", OBJECTS, "--clusters", "2", "--out", "out")
 _CLASSIFY = ("--model", CIFAR, "--starts", "1")
+_SET = ("--size", "16", "--components", "4", "--limit", "1")
+_NARROW = ("--model.channels", "4", "4", "4", "--model.steps", "1", "1", "1", "--model.kernels", "3", "3", "3")
+_SHORT = ("--train.steps", "1", "--train.batch-size", "2", "--out", "trained", "--results", "None")
 _TRAIN = (*SMALL_RUN, "--valid", "boards.csv", "--out", "trained", "--results", "None")
 
 BASES: dict[str, tuple[str, ...]] = {
@@ -34,12 +38,20 @@ BASES: dict[str, tuple[str, ...]] = {
         *("train", "clevrtex_akorn_l1", "--data", "photos", *_TRAIN, "--valid", "squares.npz"),
         *("--model.image-size", "16", "--model.patch", "4"),
     ),
+    "eval-tfrecords": ("eval", OBJECTS, "--data", RECORDS, *_SET),
+    "eval-coco": ("eval", OBJECTS, "--data", "coco", *_SET),
+    "eval-voc": ("eval", OBJECTS, "--data", VOC, *_SET),
+    "eval-clevrtex": ("eval", OBJECTS, "--data", SCENES, *_SET),
+    "train-cifar": ("train", "cifar10_akorn_conv", "--data", "cifar", "--init", CIFAR, *_NARROW, *_SHORT),
+    "train-tiny": ("train", "tiny_imagenet_akorn_conv", "--data", TINY, *_NARROW, *_SHORT),
     "eval-cifar": ("eval", CIFAR, "--data", "cifar", "--limit", "2", "--corrupted", "corrupted"),
     "recipes": ("recipes",),
     "models": ("models",),
     "results": ("results", "--folder", "records"),
     "make-sudoku": ("data", "make", "sudoku", "made", "--count", "1", "--test", "1", "--givens", "40"),
     "make-shapes": ("data", "make", "shapes", "made", "--count", "1", "--valid", "1", "--test", "1"),
+    "make-tetrominoes": ("data", "make", "tetrominoes", "made", "--count", "1", "--valid", "1", "--test", "1"),
+    "make-dsprites": ("data", "make", "dsprites", "made", "--count", "1", "--valid", "1", "--test", "1"),
     "make-cifar10-c": ("data", "make", "cifar10-c", "made", "--data", "cifar", "--limit", "1"),
     "bench": ("bench", "--size", "tiny", "--couplings", "dense", "--steps", "1", "--channels", "4"),
 }

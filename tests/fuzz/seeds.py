@@ -9,6 +9,8 @@ import os
 import pickle
 from pathlib import Path
 
+from .seeds_sets import write_sets
+
 PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 SUDOKU, OBJECTS, CIFAR = "sudoku-tiny", "objects-tiny", "cifar-tiny"
@@ -38,6 +40,7 @@ def write_seeds(folder: Path) -> None:
         _boards()
         _pictures()
         _cifar()
+        write_sets()
         _run_and_records()
     finally:
         os.chdir(before)

@@ -15,6 +15,7 @@ from akorn.ledger import (
     Table,
     model_name,
     read_records,
+    recipe_of,
     record_evaluation,
     render,
     write_record,
@@ -85,6 +86,20 @@ def test_an_evaluation_of_unknown_training_stands_under_the_folders_name(tmp_pat
     assert (found["name"], found["seed"], found["config"]["model"]) == ("mine", 0, "mine")
     assert found["extra"] == {"training": None}
     assert model_name("somewhere/mine", {"recipe": "a"}) == "a"
+
+
+def test_an_evaluation_of_shipped_weights_stands_under_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = {"recipe": "sudoku_akorn", "seed": 1, "overrides": {}}
+    found = evaluated(tmp_path, "sudoku_paper", training)
+    assert (found["name"], found["seed"], found["config"]["model"]) == ("sudoku-paper", 1, "sudoku-paper")
+    assert recipe_of(found) == "sudoku_akorn"
+    assert [file.name[:18] for file in tmp_path.glob("*.json")] == ["eval-sudoku-paper-"]
+    monkeypatch.chdir(tmp_path)  # a model's folder of one word is still a folder
+    Path("mine").mkdir()
+    Path("mine", "config.json").touch()
+    assert model_name("mine", training) == "sudoku_akorn"
 
 
 def test_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,8 @@ def test_coco_ignores_overlaps_and_crowds(tmp_path: Path) -> None:
         ({"segmentation": {"size": [6, 8], "counts": [50]}, "category_id": 1}, "50 pixels in all, expected 48"),
         ({"segmentation": {"size": [8, 6], "counts": [48]}, "category_id": 1}, r"size \[8, 6\]"),
         ({"segmentation": {"size": [6, 8], "counts": "P"}, "category_id": 1}, "end in the middle of a number"),
+        ({"segmentation": {"size": [6, 8], "counts": [10**20]}, "category_id": 1}, "must be whole numbers"),
+        ({"segmentation": [[0, 0, 10**400, 1, 2, 2]], "category_id": 1}, "not a row of numbers"),
         ({"segmentation": []}, "not laid out as COCO's instances are .*category_id"),
     ],
 )
@@ -147,7 +149,15 @@ def test_coco_files_that_are_not_whole(tmp_path: Path) -> None:
         load(tmp_path, "test")[0]
     path = tmp_path / "annotations/instances_val2017.json"
     path.write_text(path.read_text()[:-9])
-    with pytest.raises(AkornError, match="is no JSON, it may be truncated"):
+    with pytest.raises(AkornError, match="damaged, not readable as JSON"):
+        load(tmp_path, "test")
+    for name in ("a\0.png", "../a.png", 3):
+        tiny_coco(tmp_path, [])
+        path.write_text(path.read_text().replace('"a.png"', json.dumps(name)))
+        with pytest.raises(AkornError, match=r"has the file_name .*, expected a name without a folder"):
+            load(tmp_path, "test")
+    path.write_text('{"a":' * 100_000)
+    with pytest.raises(AkornError, match="nested deeper than 100 levels"):
         load(tmp_path, "test")
     tiny_coco(tmp_path, [])
     (tmp_path / "val2017/a.png").unlink()

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from akorn.cli import parse
+from akorn.objects import model_input
 from akorn.objects.colouring import background_first, overlay, palette, shown_overlay
 from akorn.objects.commands import segment
 from akorn.objects.commands.known_pictures import choose_model
@@ -137,3 +138,12 @@ def test_an_overlay_of_many_rows_is_that_of_its_rows() -> None:
     whole = overlay(image, labels)
     np.testing.assert_array_equal(whole, np.concatenate([overlay(image[:, k:k + 100], labels[k:k + 100])
                                                          for k in range(0, 600, 100)]))  # fmt: skip
+
+
+def test_a_large_picture_is_reduced_and_its_mask_is_as_small(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_input, "MOST_PIXELS", 20 * 20)
+    assert run("in/colour.png", "--model", "dsprites") == 0
+    assert "in/colour.png: reduced from 40 × 40 to 20 × 20, and so is its mask" in capsys.readouterr().err
+    assert Image.open("out/colour-mask.png").size == (20, 20)

@@ -7,7 +7,15 @@ import akorn.sudoku
 from akorn.errors import AkornError
 from akorn.sudoku import exact
 from akorn.sudoku.board import parse_board
-from akorn.sudoku.difficulty import DIFFICULTIES, EXTREME, count_difficulties, difficulty_of, search_nodes
+from akorn.sudoku.difficulty import (
+    DIFFICULTIES,
+    EXTREME,
+    count_difficulties,
+    difficulty_of,
+    rounds_of_singles,
+    search_nodes,
+)
+from akorn.sudoku.difficulty import EASY as EASY_ROUNDS
 from akorn.sudoku.exact import count_solutions, has_solutions, solve_exact
 from akorn.sudoku.examples import EASY, HARD
 from akorn.sudoku.generate import GIVENS_OF, make
@@ -26,9 +34,11 @@ def tree(x: int) -> int:
     return 1 + sum(tree(rest | bit) for bit in exact.CANDIDATES[square] if x & bit)
 
 
-def by_naked_singles(board: list[int]) -> bool:
-    """Whether a person who looks at one square at a time gets through."""
+def rounds(board: list[int]) -> int | None:
+    """How often a person who fills in all squares with one candidate left, then looks anew, has to look."""
+    looks = 0
     while 0 in board:
+        found = {}
         for square in [square for square in range(81) if board[square] == 0]:
             row, column = divmod(square, 9)
             corner = 27 * (row // 3) + 3 * (column // 3)
@@ -36,11 +46,13 @@ def by_naked_singles(board: list[int]) -> bool:
             seen |= {board[corner + 9 * i + j] for i in range(3) for j in range(3)}
             left = set(range(1, 10)) - seen
             if len(left) == 1:
-                board[square] = left.pop()
-                break
-        else:
-            return False
-    return True
+                found[square] = left.pop()
+        if not found:
+            return None
+        for square, digit in found.items():
+            board[square] = digit
+        looks += 1
+    return looks
 
 
 def test_nodes_and_classes_against_plain_counts() -> None:
@@ -49,11 +61,14 @@ def test_nodes_and_classes_against_plain_counts() -> None:
     for puzzle in puzzles:
         nodes = tree(exact.to_candidates(puzzle))
         assert search_nodes(puzzle) == nodes
-        easy = by_naked_singles(puzzle.tolist())
+        looks = rounds(puzzle.tolist())
+        assert rounds_of_singles(puzzle) == looks
+        easy = looks is not None and looks <= EASY_ROUNDS
         expected = "easy" if easy else "medium" if nodes == 1 else "hard" if nodes < EXTREME else "extreme"
         assert difficulty_of(puzzle) == expected
         found.add(expected)
-    assert {"easy", "medium", "hard"} <= found
+        found.add("long" if looks is not None and not easy else "short")
+    assert {"easy", "medium", "hard", "long"} <= found  # long: naked singles alone, and yet not easy
     assert sum(count_difficulties(puzzles).values()) == len(puzzles)
     assert list(count_difficulties(puzzles)) == [name for name in DIFFICULTIES if name in found]
 
@@ -65,6 +80,8 @@ def test_difficulty_is_not_the_number_of_givens() -> None:
     assert difficulty_of(parse_board(HARD)) == "medium"
     assert akorn.sudoku.difficulty_of(parse_board(EASY)) == "easy"
     assert difficulty_of(SOLVED) == "easy"
+    assert rounds_of_singles(SOLVED) == 0
+    assert rounds_of_singles(EMPTY) is None
 
 
 def test_the_search_is_given_up_at_its_limit() -> None:

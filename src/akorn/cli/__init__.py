@@ -28,6 +28,7 @@ _T = TypeVar("_T")
 COMMANDS = commands()
 """Name → (module, what it does): the rooms' and those of this folder."""
 
+_NO_MEMORY = r"allocate memory|not enough memory|out of memory|calculation overflowed"
 _TOO_LARGE = "there is not enough memory for this: choose smaller numbers, or less at once"
 
 # what was expected → how Python complains of a word that is not it
@@ -81,10 +82,20 @@ def _attempt(words: Sequence[str]) -> int:
         return streams.refuse(f"{where}: {error.strerror or error}")
     except MemoryError as error:
         return streams.refuse(f"there is not enough memory for this: {error}" if str(error) else _TOO_LARGE)
-    except RuntimeError as error:
-        if re.search(r"allocate memory|not enough memory|out of memory|calculation overflowed", str(error)) is None:
-            raise
-        return streams.refuse(_TOO_LARGE)
+    except Exception as error:
+        if _interrupted(error):
+            return 130
+        if isinstance(error, RuntimeError) and re.search(_NO_MEMORY, str(error)):
+            return streams.refuse(_TOO_LARGE)
+        raise
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether something failed because of a Ctrl-C, such as tidying up after an import that was cut short."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
 
 
 def usage() -> str:

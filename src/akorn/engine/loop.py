@@ -175,6 +175,9 @@ def train(
                     metrics = score()
                 report.leave_out(time.monotonic() - before)
 
+        model = state.best_model().eval()
+        if main:
+            _leave_model(model, task, config, out / MODEL, total, overrides)
         record = None
         if results is not None and main:
             record = write_record(
@@ -189,10 +192,7 @@ def train(
                 overrides=overrides or {},
                 extra={"steps": total, "processes": accelerator.num_processes},
                 folder=results,
-            )
-        model = state.best_model().eval()
-        if main:
-            _leave_model(model, task, config, out / MODEL, total, overrides)
+            )  # the last to be written: a run that could not leave its model has not ended, and will be resumed
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
             raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")

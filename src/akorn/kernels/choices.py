@@ -88,6 +88,6 @@ def _read(path: str) -> dict[str, str]:
 def _load(path: Path) -> dict[str, str]:
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -2,6 +2,7 @@ from .overview import overview as overview
 from .records import Record as Record
 from .records import model_name as model_name
 from .records import read_records as read_records
+from .records import recipe_of as recipe_of
 from .records import record_evaluation as record_evaluation
 from .records import write_record as write_record
 from .tables import Cell as Cell

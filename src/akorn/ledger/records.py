@@ -18,6 +18,7 @@ from akorn._version import __version__
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_json
+from akorn.settings import CONFIG_FILE
 
 FORMAT = "akorn-record"
 VERSION = 1
@@ -92,8 +93,7 @@ def record_evaluation(
 ) -> Path:
     """Record the evaluation of a model and return the record's path.
 
-    It stands under the recipe's name and the training's seed where the model's folder tells them, else under the
-    model's own name and seed 0.
+    It stands under the name of `model_name`, and under the training's seed where the model's folder tells it, else 0.
 
     Args:
         model: the name or folder of the model.
@@ -123,8 +123,21 @@ def record_evaluation(
 
 
 def model_name(model: str | Path, training: Mapping[str, Any] | None) -> str:
-    """How records call a model: by the recipe that made it, where that is known, else by its folder's name."""
-    return Path(model).name if training is None else str(training["recipe"])
+    """How records call a model: a shipped one by its name, one of a folder by its recipe, or else by the folder's name.
+
+    Seeds of a recipe lie in folders of their own and belong together.
+    """
+    path = Path(model)
+    if training is None:
+        return path.name
+    shipped = len(path.parts) == 1 and not (path / CONFIG_FILE).exists()
+    return path.name.replace("_", "-") if shipped else str(training["recipe"])
+
+
+def recipe_of(record: Record) -> str:
+    """The recipe of the model that a record is about, whatever the model is called; the name where none is told."""
+    training = (record.get("extra") or {}).get("training") or {}
+    return str(training.get("recipe", record["name"]))
 
 
 def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = None) -> list[Record]:

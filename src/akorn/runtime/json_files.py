@@ -45,13 +45,10 @@ def parse_json(content: bytes, path: Path) -> Any:
 
 def _is_deep(value: Any) -> bool:
     """Whether a value has more than `DEEPEST` levels; level by level, so that no nesting is too deep to be measured."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
-        inside: list[Any] = []
-        for each in level:
-            if isinstance(each, dict | list):
-                inside.extend(each.values() if isinstance(each, dict) else each)
-        if not inside:
+        values = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for inside in values for each in inside if isinstance(each, dict | list)]
+        if not level:
             return False
-        level = inside
-    return any(isinstance(each, dict | list) for each in level)
+    return True

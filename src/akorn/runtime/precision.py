@@ -59,4 +59,5 @@ def numerics(
         torch.backends.cudnn.allow_tf32 = before[1]
         torch.backends.cudnn.deterministic = before[2]
         torch.backends.cudnn.benchmark = before[3]
-        torch.use_deterministic_algorithms(before[4], warn_only=before[5])
+        if deterministic:  # else it is as it was; the call imports half of torch, which an interrupt may have cut short
+            torch.use_deterministic_algorithms(before[4], warn_only=before[5])

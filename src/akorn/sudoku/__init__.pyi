@@ -10,6 +10,7 @@ from .config import ItrSAConfig as ItrSAConfig
 from .config import SudokuConfig as SudokuConfig
 from .data import SudokuData as SudokuData
 from .difficulty import difficulty_of as difficulty_of
+from .difficulty import rounds_of_singles as rounds_of_singles
 from .difficulty import search_nodes as search_nodes
 from .examples import EXAMPLES as EXAMPLES
 from .model import SudokuModel as SudokuModel

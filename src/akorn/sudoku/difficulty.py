@@ -2,13 +2,14 @@
 
 | class | the exact solver (`exact.py`) |
 |---|---|
-| easy | naked singles suffice: again and again, some square has one candidate left |
-| medium | one node: hidden singles and locked candidates are needed too, but no guess |
+| easy | naked singles solve it in at most 6 rounds; a round fills in every square with one candidate left |
+| medium | one node, no guess: more rounds, or hidden singles and locked candidates too |
 | hard | 2 to 10 nodes |
 | extreme | 11 nodes or more |
 
-The lower two classes take no search and differ in the rules that they need. Networks feel the difference: one that was
-trained on boards that naked singles solve has hardly met the others.
+The lower two classes take no search and differ in how long the chain of conclusions is and which rules it needs.
+Networks feel both. Nearly all boards that the paper's models are trained on are easy: digits were shown until most of
+the squares followed at once. Boards that are dug to as many givens have longer chains.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import Literal, get_args
 from numpy.typing import ArrayLike
 
 from akorn.sudoku.board import as_board
-from akorn.sudoku.exact import Search, follow_naked_singles, to_candidates
+from akorn.sudoku.exact import Search, rounds_of_naked_singles, to_candidates
 
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
 DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+EASY = 6
+"""Rounds of naked singles up to which a board is easy."""
 EXTREME = 11
 """Search nodes from which a board is extreme."""
 
@@ -44,8 +47,16 @@ def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
     return search.nodes
 
 
+def rounds_of_singles(puzzle: ArrayLike) -> int | None:
+    """In how many rounds naked singles solve a board; None where other rules are needed.
+
+    A naked single is a square with one candidate left, and a round fills in all of them at once.
+    """
+    return rounds_of_naked_singles(to_candidates(puzzle))
+
+
 def difficulty_of(puzzle: ArrayLike) -> Difficulty:
-    """The class of a board, by search nodes. It says nothing about the number of its solutions."""
+    """The class of a board, by rounds of singles and search nodes, whatever the number of its solutions."""
     return _classify(as_board(puzzle).tobytes())
 
 
@@ -56,7 +67,8 @@ def _classify(board: bytes) -> Difficulty:
 
 def classify_candidates(x: int) -> Difficulty:
     """The class of a puzzle that is given as a candidate set."""
-    if follow_naked_singles(x).bit_count() == 81:
+    rounds = rounds_of_naked_singles(x)
+    if rounds is not None and rounds <= EASY:
         return "easy"
     search = Search(x, limit=EXTREME)
     for _ in search:

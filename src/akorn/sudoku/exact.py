@@ -154,8 +154,12 @@ def choose_square(x: int) -> int:
     return min(open_squares, key=lambda square: (x & SQUARE_MASKS[square]).bit_count())
 
 
-def follow_naked_singles(x: int) -> int:
-    """Follow the squares with one candidate left as far as they go, and no other rule; 0 when the board contradicts."""
+def rounds_of_naked_singles(x: int) -> int | None:
+    """In how many rounds naked singles alone solve a candidate set; None where they do not.
+
+    A round fills in every square that has one candidate left, all at once.
+    """
+    rounds = 0
     while True:
         one = two = 0
         for digit in range(9):
@@ -163,15 +167,16 @@ def follow_naked_singles(x: int) -> int:
             two |= one & here
             one |= here
         if one != SQUARES:
-            return 0
+            return None
         singles = x & (one & ~two) * _SQUARE_SPREAD
         seen = _seen(singles)
         if seen < 0:
-            return 0
+            return None
         y = x & ~seen | singles
         if y == x:
-            return x
+            return rounds if x.bit_count() == 81 else None
         x = y
+        rounds += 1
 
 
 class Search:

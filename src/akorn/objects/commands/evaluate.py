@@ -221,7 +221,7 @@ def _origin(options: Options, source: str) -> dict[str, str | None]:
 
 
 def _record(options: Options, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
-    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 

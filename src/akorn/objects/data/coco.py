@@ -6,7 +6,6 @@ A pixel that several objects cover, or that belongs to a crowd, is ignored. The 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from akorn.objects.data.picture_sets import IGNORE, Mask
 from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.regions import region
 from akorn.objects.data.sets import SETS, DataSet, Split
+from akorn.runtime.json_files import read_json
 from akorn.runtime.pictures import MOST_PIXELS
 
 SETS.register("coco", DataSet(clusters=7, size=256))
@@ -89,7 +89,7 @@ def read_coco(
     if not root.is_dir():
         root = folder / "images" / part
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         images = sorted(content["images"], key=lambda image: image["id"])[:limit]
         for image in images:
             _check_image(image, path)
@@ -100,10 +100,6 @@ def read_coco(
         for annotation in content["annotations"]:
             _check_class(annotation, path)
         found = COCOSet(root, images, content["annotations"], size=size, fit=fit)
-    except OSError as error:
-        raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise AkornError(f"{path} is no JSON, it may be truncated ({error})") from None
     except (KeyError, TypeError) as error:
         raise AkornError(f"{path} is not laid out as COCO's instances are ({error})") from None
     missing = next((path for path in found.paths if not path.exists()), None)
@@ -116,6 +112,11 @@ def _check_image(image: dict[str, Any], path: Path) -> None:
     """AkornError unless its size is one that pictures may have, since masks of it are made."""
     if not isinstance(image["id"], int):
         raise TypeError("an image's id must be a whole number")
+    name = image["file_name"]
+    if not isinstance(name, str) or "\0" in name or Path(name).name != name:
+        raise AkornError(
+            f"{path}: image {image['id']} has the file_name {name!r:.80}, expected a name without a folder"
+        )
     height, width = image["height"], image["width"]
     whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
     if not whole or min(height, width) < 1 or height * width > MOST_PIXELS:

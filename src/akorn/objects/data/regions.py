@@ -35,7 +35,7 @@ def fill_polygon(corners: Sequence[float], height: int, width: int, where: str =
     """
     try:
         points = np.asarray(corners, dtype=np.float64).reshape(-1, 2)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise AkornError(f"{where}: a polygon is not a row of numbers x, y, x, y, …") from None
     if len(points) < 3 or not np.isfinite(points).all():
         raise AkornError(f"{where}: a polygon of {len(points)} corners, expected 3 or more, all finite")
@@ -69,9 +69,9 @@ def _from_runs(described: dict[str, Any], height: int, width: int, where: str) -
         counts = decode_counts(counts, where)
     try:
         runs = np.asarray(counts, dtype=np.int64).reshape(-1)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise AkornError(f"{where}: run lengths must be whole numbers or a string") from None
-    if (runs < 0).any() or runs.sum() != height * width:
+    if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
         raise AkornError(f"{where}: run lengths of {runs.sum()} pixels in all, expected {height * width}")
     inside = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
     return inside.reshape(width, height).T

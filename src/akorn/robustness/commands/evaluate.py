@@ -226,7 +226,7 @@ def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Repor
 
 
 def _named(model: str) -> str:
-    """The recipe that made a model where its folder tells it, else the folder's name."""
+    """How records call a model."""
     from akorn.ledger import model_name
     from akorn.models import training_of
 
@@ -234,7 +234,7 @@ def _named(model: str) -> str:
 
 
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
-    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
     from akorn.robustness.recipes import CONTINUES

@@ -12,6 +12,7 @@ import tyro
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.errors import AkornError
 from akorn.runtime.files import make_folder
+from akorn.sudoku.commands.solve import STEPS, VOTES
 
 if TYPE_CHECKING:
     from akorn.sudoku.board_files import Boards
@@ -35,9 +36,12 @@ class Options(CommonOptions):
     steps: int | None = None
     """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
     models. `akorn solve` has 64 by default, which solves more boards."""
-    votes: int = 1
+    votes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 1)")] = None
     """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
     solve` has 8 by default."""
+    as_solve: bool = False
+    """Score what `akorn solve` answers: 64 steps, 8 votes and the most confident answer, where --steps, --votes and
+    --vote do not say otherwise."""
     vote: Literal["sum", "last", "confidence", "majority", "average", "first"] | None = None
     """Which answer counts: the one with the lowest energy, summed over the steps or at the last one; the most confident
     one (by the mean over the blanks of the highest probability); the most frequent digits; the mean probabilities; or
@@ -71,6 +75,10 @@ def run(options: Options) -> int:
         raise AkornError("--against-models needs --plots, the folder for the histogram")
     if options.plots is not None:
         make_folder(options.plots)
+    plain = options.steps is None and options.votes is None and not options.as_solve
+    steps, votes = _amount(options)
+    if options.as_solve and options.vote is None:
+        options = replace(options, vote="confidence")
     options = replace(options, results=check_ledger(options.results))
     import numpy as np
 
@@ -90,7 +98,7 @@ def run(options: Options) -> int:
         puzzles, solutions = puzzles[chosen], solutions[chosen]
     try:
         found = evaluate(
-            model, puzzles, solutions, steps=options.steps, votes=options.votes, vote=options.vote,
+            model, puzzles, solutions, steps=steps, votes=votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
             early_exit=options.early_exit, samples=options.plots is not None, progress=True,
         )  # fmt: skip
@@ -103,7 +111,7 @@ def run(options: Options) -> int:
         }  # fmt: skip
         beside = {
             name: evaluate(
-                each, puzzles, solutions, steps=options.steps, votes=options.votes, seed=options.seed,
+                each, puzzles, solutions, steps=steps, votes=votes, seed=options.seed,
                 chunk=options.chunk, precision=options.precision, energy=options.energy, samples=True, progress=True,
             )
             for name, each in others.items()
@@ -123,7 +131,18 @@ def run(options: Options) -> int:
         print_json(found.as_json())
     else:
         _print(found)
+    if plain and model.has_energy and found.board_accuracy < 100:
+        say(f"akorn solve has {STEPS} steps and {VOTES} votes by default; --as-solve scores that")
     return 0
+
+
+def _amount(options: Options) -> tuple[int | None, int]:
+    """The steps and votes that are meant; None for the steps of training."""
+    steps, votes = (STEPS, VOTES) if options.as_solve else (None, 1)
+    return (
+        steps if options.steps is None else options.steps,
+        votes if options.votes is None else options.votes,
+    )
 
 
 _AUROC: dict[SampleVote, str] = {"sum": "auroc", "last": "auroc_last", "confidence": "auroc_confidence"}
@@ -131,7 +150,7 @@ _AUROC: dict[SampleVote, str] = {"sum": "auroc", "last": "auroc_last", "confiden
 
 
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
-    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
@@ -225,7 +244,7 @@ def _print(found: Evaluation) -> None:
         for name, (accuracy, boards) in groups.items():
             table.add_row(str(name), str(boards), f"{accuracy:.1f}")
         console.print(table)
-    votes = ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items())
-    starts = "1 vote" if found.votes == 1 else f"{found.votes} votes"
-    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {starts}, {found.vote})")
-    console.print(f"by vote: {votes}; {found.seconds:.1f} s")
+    how = "1 vote" if found.votes == 1 else f"{found.votes} votes, {found.vote}"
+    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {how}) in {found.seconds:.1f} s")
+    if found.votes > 1:
+        console.print("by vote: " + ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items()))

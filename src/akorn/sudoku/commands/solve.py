@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from akorn.sudoku.exact import Solutions
     from akorn.sudoku.solver import Answer, Solver
 
+STEPS, VOTES = 64, 8  # by default; `akorn eval --as-solve` has the same
 BATCH = 1000  # boards that are read, solved and answered at a time
 ENERGY = "summed energy"  # the energies of all steps together, which an energy vote compares
 NODES = 3000  # of the exact search for another solution, some 0.1 s; the hardest boards that are known take about 1,000
@@ -43,10 +44,10 @@ class Options(CommonOptions):
     `puzzle,solution` or be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
-    steps: int = 64
+    steps: int = STEPS
     """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
-    the paper does; here more boards should be solved."""
-    votes: int = 8
+    the paper does; `akorn eval --as-solve` scores what is done here."""
+    votes: int = VOTES
     """Random starts K of each board, of which one answer wins. `akorn eval` has 1 by default, to score the model
     without a vote."""
     vote: Literal["confidence", "energy"] = "confidence"
