@@ -47,7 +47,7 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     assert "(T = 16, 1 vote) in " in plain.stdout
     assert plain.stderr == "akorn solve has 64 steps and 8 votes by default; --as-solve scores that\n"
     like = akorn("eval", model, "--data", "boards/test.csv", "--results", "None", "--as-solve", "--steps", 3)
-    assert "(T = 3, 8 votes, sum)" in like.stdout  # what is asked for stays, the rest is as in solve
+    assert "(T = 3, 8 votes, confidence)" in like.stdout  # what is asked for stays, the rest is as in solve
     assert like.stderr == ""
 
     (tmp_path / model / "training.json").write_text("{")

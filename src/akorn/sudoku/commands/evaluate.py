@@ -222,7 +222,9 @@ def _plot(
     if found.samples is not None:
         counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
         kinds: tuple[SampleVote, ...] = ("sum", "last", "confidence") if model.has_energy else ("confidence",)
-        by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in kinds}
+        by_votes: dict[str, dict[int, float]] = {
+            kind: found.samples.accuracy_against_votes(counts, kind) for kind in kinds
+        }
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
         areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in kinds)
         say(f"AUROC for right answers among those to a board: {areas}")
