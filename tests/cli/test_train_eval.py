@@ -17,7 +17,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
-    assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv is there already")
+    assert_refused(akorn("data", "make", "sudoku", "boards"), "train.csv already exists")
 
     words = ["train", "sudoku_akorn", *TINY, "--seed", 5]
     words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
@@ -25,7 +25,7 @@ def test_from_data_to_results(akorn: Akorn, tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     model = json.loads(trained.stdout)["model"]
     assert model == "runs/sudoku_akorn-seed5/model"
-    assert_refused(akorn(*words), "holds a run already")
+    assert_refused(akorn(*words), "already has a run")
 
     scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
                    "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip

@@ -230,5 +230,5 @@ def test_what_is_not_taken():
 def test_wrong_tokens_are_refused():
     layer = a_layer()
     x, c = inputs(1, layer, tokens=5)
-    with pytest.raises(ValueError, match="12 tokens, the state has 5"):
+    with pytest.raises(ValueError, match="12 tokens, but the state has 5"):
         run(cpu.fast_steps, layer, x, c, 1, None)

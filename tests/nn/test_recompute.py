@@ -110,7 +110,7 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
         last.sum().backward()
     gamma = torch.tensor(0.5, requires_grad=True)
     last = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 3))
-    with pytest.raises(RuntimeError, match="the very parameters"):
+    with pytest.raises(RuntimeError, match="the same parameters"):
         last.sum().backward()
 
 

@@ -251,7 +251,7 @@ def test_a_limit_of_a_file_is_the_most(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_the_memory_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AkornError, match=r"^1,000,000,000,000 pictures of shapes take 4,800,000 GB, more than"):
+    with pytest.raises(AkornError, match=r"^1,000,000,000,000 pictures of shapes need 4,800,000 GB, more than"):
         load("shapes", "test", limit=10**12)
     monkeypatch.setattr(generated, "machine_memory", lambda: 1e6)
     picture = 40 * 40 * 3  # bytes, of the picture and of its mask

@@ -34,8 +34,8 @@ def run(*words: object) -> int:
 @pytest.mark.parametrize(
     ("picture", "model", "knows"),
     [
-        ("in/colour.png", "dsprites", "was trained on coloured drawings of 64 × 64 pixels alone"),
-        ("in/grey.png", "shapes", "was trained on grey drawings of 40 × 40 pixels alone"),
+        ("in/colour.png", "dsprites", "was trained only on coloured drawings of 64 × 64 pixels"),
+        ("in/grey.png", "shapes", "was trained only on grey drawings of 40 × 40 pixels"),
     ],
 )
 def test_the_model_that_is_taken_says_what_it_knows(

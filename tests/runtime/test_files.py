@@ -129,7 +129,7 @@ def test_folders_are_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "a" / "b") == []
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "c"):
-        with pytest.raises(AkornError, match=f"{path}: the folder cannot be made"):
+        with pytest.raises(AkornError, match=f"{path}: the folder cannot be created"):
             make_folder(path)
 
 

@@ -133,7 +133,7 @@ def test_package_and_function_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "bird"}, "unknown preset 'bird'; known are: fish, waves, classic"),
+        ({"preset": "bird"}, "unknown preset 'bird'; the presets are: fish, waves, classic"),
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
         ({"n": 1}, "n must be at least 2, got 1"),

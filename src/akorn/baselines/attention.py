@@ -1,4 +1,4 @@
-"""Iterative self-attention (ItrSA) and the Transformer, which is its case of one step and several blocks."""
+"""Iterative self-attention (ItrSA) and the Transformer, its special case with one step and several blocks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ItrSABlock(IteratedBlock):
 
 
 class ItrSA(nn.Module):
-    """Iterative self-attention: what AKOrN is without the Kuramoto update.
+    """Iterative self-attention: AKOrN without the Kuramoto update.
 
     Args:
         channels: number of channels C.
         heads: heads of the attention.
-        grid: how the tokens lie; needed for every position but "none".
-        blocks: number of blocks L, each with weights of its own.
+        grid: the layout of the tokens; needed for every position but "none".
+        blocks: number of blocks L, each with its own weights.
         position: "absolute" (learned from sines and cosines, added to the input), "gta" or "rotary" (both in the
             attention of every block), or "none".
         norm: end with a LayerNorm over the channels, as the published baselines do.
@@ -76,9 +76,9 @@ class ItrSA(nn.Module):
         return self.norm(x)
 
     def prepare(self, x: Tensor) -> Tensor:
-        """What the first block sees: the tokens, with their absolute positions where the model has these."""
-        # Tokens made of a picture lie channel by channel. Every sum x + … would pass that order on, and every norm
-        # would have to bring it back.
+        """The input of the first block: the tokens, with absolute positions if the model has them."""
+        # Tokens from a picture are stored channel by channel. Every sum x + … would keep that order, and every norm
+        # would have to convert it.
         x = x.contiguous()
         return x if self.place is None else self.place(x)
 

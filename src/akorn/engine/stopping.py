@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: the step in progress is finished, a checkpoint written, and the run leaves."""
+"""Ctrl-C and SIGTERM during training: the current step is finished, a checkpoint is written, and the run ends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from akorn.runtime import processes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_SAVE = 1  # of what processes wish for: below any signal's number
-_ECHO_SECONDS = 2.0  # within which a launcher may hand a signal on that this process has had already
+_SAVE = 1  # among the processes' requests: below any signal's number
+_ECHO_SECONDS = 2.0  # within which a launcher may forward a signal that this process has already received
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop and has written a checkpoint. In Python it is a KeyboardInterrupt like any other."""
+    """The run was asked to stop and has written a checkpoint. This is a KeyboardInterrupt."""
 
     def __init__(self, number: int, step: int, checkpoint: Path) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} after step {step}; checkpoint: {checkpoint}")
@@ -27,17 +27,17 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """The exit status that shells know: 130 after Ctrl-C, 143 after SIGTERM."""
+        """The usual exit status: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + self.signal
 
 
 class Stopping:
-    """Notes the first signal while it is entered, and knows when a checkpoint is due by the clock.
+    """A context that notes the first signal, and knows when a checkpoint is due by the clock.
 
-    A second signal does what it did before, which for Ctrl-C is to leave at once. Python calls handlers in the main
-    thread only: a run in another thread is left alone, and so is a signal that was ignored before.
+    A second signal has its usual effect, which for Ctrl-C is to exit immediately. Python calls handlers only in the
+    main thread, so a run in another thread is not affected; neither is a signal that was ignored before.
 
-    minutes: between checkpoints; 0 for none by the clock.
+    minutes: time between checkpoints; 0 for none by the clock.
     """
 
     def __init__(self, minutes: float) -> None:
@@ -62,8 +62,8 @@ class Stopping:
     def asked(self, logged: bool) -> tuple[bool, int]:
         """Whether to write a checkpoint now, and the signal to stop at, or 0: the same in all processes.
 
-        logged: whether the step was logged. On GPUs that exchange by NCCL only then do processes ask each other: the
-        hosts would wait for the GPUs at every step.
+        logged: whether the step was logged. With NCCL the processes communicate only then: otherwise
+        the hosts would wait for the GPUs at every step.
         """
         if not logged and processes.exchange_waits():
             return False, 0
@@ -72,7 +72,7 @@ class Stopping:
         return wish > 0, wish if wish > _SAVE else 0
 
     def saved(self) -> None:
-        """Count the minutes from now on."""
+        """Restart the clock."""
         self._saved = time.monotonic()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -80,8 +80,8 @@ class Stopping:
         if not self.signal:
             self.signal, self._noted = number, now
             if processes.is_main():
-                with suppress(OSError):  # not by print: it may be what the signal has interrupted
-                    os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C leaves at once\n")
+                with suppress(OSError):  # not print, which the signal may have interrupted
+                    os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C stops immediately\n")
         elif not (processes.several() and now - self._noted < _ECHO_SECONDS):
             signal.signal(number, self._before[number])
             signal.raise_signal(number)

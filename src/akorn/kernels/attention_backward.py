@@ -182,7 +182,7 @@ def attend_backward(
         unturned: the output before its matrices, likewise.
 
     Returns: the gradient of qkv, those of the matrices, [sets, tokens, D/2, 2, 2] float32, and the sums, [3C] float32;
-    empty where they are not wanted.
+    empty if they are not wanted.
 
     """
     if not out.numel():

@@ -87,7 +87,7 @@ def _conv_mirror_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
-    """What keeps `conv2d` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """What keeps `conv2d` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[1]:
         return f"pictures of shape {list(x.shape)} and a kernel of shape {list(weight.shape)}"

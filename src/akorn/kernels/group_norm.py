@@ -125,7 +125,7 @@ def _group_norm_backward_kernel(
 
 
 def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
-    """What keeps any fused norm from these arrays, by their types and devices; None where nothing does."""
+    """What keeps any fused norm from these arrays, by their types and devices; None if nothing does."""
     if not {x.dtype, weight.dtype, bias.dtype} <= set(DTYPES) or weight.dtype != bias.dtype:
         return f"arrays of {x.dtype}, {weight.dtype} and {bias.dtype}"
     if (x.dtype == torch.float64) != (weight.dtype == torch.float64):
@@ -136,7 +136,7 @@ def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> str | None:
-    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
     if weight is None or bias is None:
         return "no weight or bias"
     if x.ndim not in (3, 4):
@@ -280,7 +280,7 @@ def _result(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _blocks(tokens: int, channels: int, size: int) -> tuple[int, int] | None:
-    """(tokens, channels) of a program's tile, powers of two, whole groups; None where they are too many."""
+    """(tokens, channels) of a program's tile, powers of two, whole groups; None if they are too many."""
     high = triton.next_power_of_2(tokens)
     wide = max(size, min(triton.next_power_of_2(channels), max(_WIDTH, min(64, _USUAL // high))))
     return (high, wide) if high * wide <= _MOST else None

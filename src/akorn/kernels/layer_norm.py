@@ -98,7 +98,7 @@ def _layer_norm_backward_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None:
-    """What keeps `layer_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """What keeps `layer_norm` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
     if weight is None or bias is None:
         return "no weight or bias"
     if (reason := at_odds(x, weight, bias)) is not None:

@@ -269,7 +269,7 @@ class TurnBack:
         return sums, columns
 
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """The gradients of the matrices, [sets, tokens, D/2, 2, 2] float32, and of a bias, [3C] float32; empty where
+        """The gradients of the matrices, [sets, tokens, D/2, 2, 2] float32, and of a bias, [3C] float32; empty if
         they are not wanted.
         """
         sums, columns = self._launch(self.cut)

@@ -31,7 +31,7 @@ _PARTS = 512  # programs that share a sum: enough to keep a GPU busy
 
 
 def why_not(z: Tensor, inner: Tensor, bias: Tensor, n: int) -> str | None:
-    """What keeps `group_lengths` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """What keeps `group_lengths` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
     arrays = (z, inner, bias)
     if not 1 <= n <= MAX_N:
         return f"N′ = {n} is not 1 to {MAX_N}"

@@ -28,7 +28,7 @@ class Cut(NamedTuple):
     """How a batch is cut up."""
 
     chunk: int
-    """At most so many samples run together."""
+    """At most this many samples run together."""
     lanes: int = 1
     """Parts of a chunk that run side by side, so that one multiplies while another waits for memory."""
 
@@ -43,7 +43,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps the fused steps from this step and state, or None where they apply (devices aside).
+    """What keeps the fused steps from this step and state, or None if they apply (devices aside).
 
     weights: all arrays that make c and a step what they are.
     """

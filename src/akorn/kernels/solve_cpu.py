@@ -3,7 +3,7 @@
 The plain loop spends as much time around its products as in them: short inner loops over the N components of an
 oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once a call,
 so that each component of all oscillators, and each half of all pairs, is an array of its own; every operation is then
-a long vectorised pass into an array that is there already, and a block of samples is small enough for the cache.
+a long vectorised pass into an array that already exists, and a block of samples is small enough for the cache.
 Needs torch alone: no compiler, no Triton. `akorn.execution.solve` comes here where `why_not` has nothing against.
 """
 
@@ -33,7 +33,7 @@ _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps these steps from this step and state, or None where they apply.
+    """What keeps these steps from this step and state, or None if they apply.
 
     weights: all arrays that make c and a step what they are.
     """

@@ -43,7 +43,7 @@ def not_plain(x: Tensor, c: object, weights: Iterable[Tensor], dtypes: Collectio
     if not isinstance(c, Tensor) or c.shape != x.shape:
         return "c changes from step to step"
     if not (untransformed(x) and untransformed(c)):
-        return "function transforms are at work, or the state is no plain array"
+        return "function transforms are at work, or the state is not a plain array"
     for name, arrays in {"a state": [x], "a stimulus": [c], "weights": weights}.items():
         for array in arrays:
             if array.dtype not in dtypes or array.device != x.device:

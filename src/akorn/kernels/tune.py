@@ -162,7 +162,7 @@ def interpreted() -> bool:
 
 
 def time_launches(launch: Callable[[], None], count: int) -> float:
-    """Milliseconds of `count` launches, the shortest of three timings; infinite where the GPU has no room for it."""
+    """Milliseconds of `count` launches, the shortest of three timings; infinite if the GPU has no room for it."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     try:

@@ -168,7 +168,7 @@ def update_backward(
     Args:
         grad: that of x′.
         grad_narrow: what is to be added to it, of any type: the gradient of the narrow x′; or None.
-        grad_energy: that of the energies, [B], or None where there are none.
+        grad_energy: that of the energies, [B], or None if there are none.
         x: as for `update`, like those that follow.
         jx: Jx.
         c: C.
@@ -178,8 +178,8 @@ def update_backward(
         pair_weight: the weight of x·Jx in the energy.
         wanted: whether gradients of Jx, of c, and of γ or one ω are asked for.
 
-    Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty where the one of Jx serves;
-        and of γ and one ω, [2], or of γ alone, [1], or empty where not asked for. `omega_gradient` makes that of
+    Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty if the one of Jx serves;
+        and of γ and one ω, [2], or of γ alone, [1], or empty if not asked for. `omega_gradient` makes that of
         another Ω from the second or third.
 
     """

@@ -1,4 +1,4 @@
-"""How hard a board is: by what the exact solver has to search, not by its number of givens.
+"""How hard a board is, measured by the search of the exact solver, not by the number of givens.
 
 | class | the exact solver (`exact.py`) |
 |---|---|
@@ -7,8 +7,8 @@
 | hard | 2 to 10 nodes |
 | extreme | 11 nodes or more |
 
-The lower two classes take no search and differ in the rules that they need. Networks feel the difference: one that was
-trained on boards that naked singles solve has hardly met the others.
+The first two classes need no search and differ in the rules they need. This matters for networks: one that was trained
+on boards that naked singles solve has hardly seen the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from akorn.sudoku.exact import Search, follow_naked_singles, to_candidates
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
 DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 EXTREME = 11
-"""Search nodes from which a board is extreme."""
+"""The number of search nodes from which a board counts as extreme."""
 
 
 def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
@@ -45,17 +45,17 @@ def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
 
 
 def difficulty_of(puzzle: ArrayLike) -> Difficulty:
-    """The class of a board, by search nodes. It says nothing about the number of its solutions."""
+    """The class of a board, by search nodes. It does not tell how many solutions there are."""
     return _classify(as_board(puzzle).tobytes())
 
 
-@lru_cache(maxsize=100_000)  # the same boards are scored again and again in training
+@lru_cache(maxsize=100_000)  # training scores the same boards repeatedly
 def _classify(board: bytes) -> Difficulty:
     return classify_candidates(to_candidates(list(board)))
 
 
 def classify_candidates(x: int) -> Difficulty:
-    """The class of a puzzle that is given as a candidate set."""
+    """The class of a puzzle in the form of a candidate set."""
     if follow_naked_singles(x).bit_count() == 81:
         return "easy"
     search = Search(x, limit=EXTREME)
@@ -67,6 +67,6 @@ def classify_candidates(x: int) -> Difficulty:
 
 
 def count_difficulties(puzzles: Iterable[ArrayLike]) -> dict[str, int]:
-    """How many boards are of each class, in the order of the classes; those without a board are left out."""
+    """How many boards are of each class, in the order of the classes; empty classes are left out."""
     found = [difficulty_of(puzzle) for puzzle in puzzles]
     return {name: found.count(name) for name in DIFFICULTIES if name in found}

@@ -1,4 +1,4 @@
-"""The solver for people: puzzles in, boards out, with their energy and what is wrong with them if anything is."""
+"""The solver: puzzles in, boards out, with their energies and their conflicts, if any."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Puzzle = str | NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model makes of one puzzle. The givens are always kept."""
+    """The answer to one puzzle. The givens are always kept."""
 
     puzzle: str
     board: str
@@ -33,16 +33,16 @@ class Answer:
     valid: bool
     """Whether the board is a correct Sudoku that keeps the givens."""
     energy: float | None
-    """The value the vote used: the energy summed over the steps; None for a model without energy."""
+    """The value that the vote compared: the energy summed over the steps; None for a model without energy."""
     conflicts: tuple[Conflict, ...]
-    """Digits that stand twice in a row, column or box."""
+    """Digits that occur more than once in a row, column or box."""
     steps: int
     votes: int
     start: int
-    """The number of the start that won, from 0."""
+    """The number of the winning start, from 0."""
     seed: int
     mean_steps: float
-    """What the starts took on average: less than `steps` with early exit alone."""
+    """The mean number of steps of the starts; it is below `steps` only with early exit."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Solver:
     def from_pretrained(
         cls, name_or_folder: str | Path = "sudoku", device: str = "auto", precision: Precision = "auto"
     ) -> Solver:
-        """A solver with shipped weights (by name), or with those of a folder or of the hub."""
+        """A solver with shipped weights (by name), or with weights from a folder or the hub."""
         return cls(SudokuNet.from_pretrained(name_or_folder), device, precision)
 
     @overload
@@ -114,12 +114,12 @@ class Solver:
         early_exit: float | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Answer | list[Answer]:
-        """Solve one puzzle or several, each from `votes` random starts; the answer of lowest energy wins.
+        """Solve one puzzle or several, each from `votes` random starts; the answer with the lowest energy wins.
 
-        With `prefer_valid` a valid board wins over an invalid one of lower energy: the rules of Sudoku are then used
-        to check answers, though not to find them. With `early_exit`, such as 0.01, starts whose digits stay the same
-        and whose energy changes by less, relative, from one block of 8 steps to the next stop before `steps` steps.
-        The same puzzle gets the same starts wherever it stands.
+        With `prefer_valid` a valid board wins over an invalid one with lower energy: the rules of Sudoku are then used
+        to check answers, though not to find them. With `early_exit`, for example 0.01, a start stops before `steps`
+        steps once its digits no longer change and its energy changes by a smaller fraction between blocks of 8 steps.
+        A puzzle gets the same starts wherever it stands in a file or batch.
         """
         single = isinstance(puzzles, str) or not isinstance(puzzles, Iterable)
         single = single or (isinstance(puzzles, np.ndarray) and _is_one(puzzles))
@@ -159,7 +159,7 @@ class Solver:
 
     @torch.no_grad()
     def watch(self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0) -> Iterator[Frame]:
-        """The board after each step, from the start of that number (an answer's `start` shows how it came about)."""
+        """The board after each step, from the start with that number; an answer's `start` replays how it was found."""
         board = _parse(puzzle)
         digits = torch.from_numpy(board)[None].to(self.device)
         x0 = None
@@ -168,7 +168,7 @@ class Solver:
             x0 = start_noise(board_keys(digits), number, seed, (81, self.model.config.channels))
         with voting.numerics(self.precision, self.device):
             result = self.model.evolve(digits, steps, x0=x0, each_step=True)
-        assert result.step_logits is not None  # asked for
+        assert result.step_logits is not None  # requested above
         chance, digit = result.step_logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each
         energies = result.energies[:, 0].tolist() if result.energies is not None else [None] * steps
         for step, energy in enumerate(energies):

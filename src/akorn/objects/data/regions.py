@@ -1,4 +1,4 @@
-"""The regions that COCO's annotations describe, as masks: polygons, and run lengths in both their forms.
+"""The regions that COCO's annotations describe, as masks: polygons, and both forms of run lengths.
 
 Run lengths count pixels down the columns, one column after the other, outside and inside in turn, beginning outside.
 """
@@ -36,7 +36,7 @@ def fill_polygon(corners: Sequence[float], height: int, width: int, where: str =
     try:
         points = np.asarray(corners, dtype=np.float64).reshape(-1, 2)
     except (TypeError, ValueError):
-        raise AkornError(f"{where}: a polygon is not a row of numbers x, y, x, y, …") from None
+        raise AkornError(f"{where}: a polygon is not a list of numbers x, y, x, y, …") from None
     if len(points) < 3 or not np.isfinite(points).all():
         raise AkornError(f"{where}: a polygon of {len(points)} corners, expected 3 or more, all finite")
     x0, y0 = points.T
@@ -90,7 +90,7 @@ def decode_counts(text: str | bytes, where: str = "run lengths") -> list[int]:
     for letter in letters:
         bits = letter - ord("0")
         if not 0 <= bits < 64:
-            raise AkornError(f"{where}: run lengths contain {chr(letter)!r}, which is none of their 64 characters")
+            raise AkornError(f"{where}: run lengths contain {chr(letter)!r}, which is not one of their 64 characters")
         value |= (bits & 31) << shift
         shift += 5
         if bits & 32:

@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Score a model: board accuracy on Sudoku boards, with any number of steps and of votes.
+    """Score a Sudoku model: the share of boards it solves, with any number of steps and votes.
 
-    Models of other tasks have options of their own: `akorn eval tetrominoes --help`, `akorn eval cifar10-conv --help`.
+    Models of other tasks have other options: `akorn eval tetrominoes --help`, `akorn eval cifar10-conv --help`.
     """
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     data: Path | None = None
-    """A CSV file of `puzzle,solution` lines or a SATNet folder; by default 500 boards that we generate."""
+    """A CSV file of `puzzle,solution` lines, or a SATNet folder. By default 500 boards are generated."""
     limit: int | None = None
-    """At most so many boards, evenly spread over the data."""
+    """The largest number of boards to score, spread evenly over the data."""
     steps: int | None = None
-    """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
-    models. `akorn solve` has 64 by default, which solves more boards."""
+    """Number of Kuramoto steps T. The default is that of training, 16 for the shipped models, as in the paper's
+    comparison of models; `akorn solve` uses 64, which solves more boards."""
     votes: int = 1
-    """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
-    solve` has 8 by default."""
+    """Number of random starts K per board. The default, one start, scores the model without a vote; `akorn solve`
+    uses 8."""
     vote: Literal["sum", "last", "majority", "average", "first"] | None = None
-    """Which answer counts: lowest energy summed over the steps or at the last one, most frequent digits, mean
-    probabilities, or the first start's. By default sum, or average for a model without energy."""
+    """How the answer is chosen among the starts: lowest energy, summed over the steps (sum) or at the last one (last),
+    most frequent digits, mean probabilities, or the first start. By default sum, or average if there is no energy."""
     energy: Literal["paper", "published"] = "paper"
-    """The energy of Eq. 3, or the published code's without the ½."""
+    """paper is the energy of Eq. 3; published is that of the published code, which lacks the factor ½."""
     early_exit: float | None = None
-    """Let a sample leave before T once its digits stay and its energy changes by at most this share between blocks of
-    steps, such as 0.01; by default all run to the end."""
+    """Stop a start early once its digits no longer change and its energy changes by at most this fraction between
+    blocks of steps, for example 0.01. By default all starts run T steps."""
     chunk: int | None = None
-    """Samples that run at once; by default what suits the device."""
+    """Number of starts that run at once; by default chosen for the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
     """auto is bf16 on CUDA and float32 elsewhere."""
     plots: Path | None = None
     """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
     against_steps: tuple[int, ...] = ()
-    """Other numbers of steps, for a plot of the accuracy against T (one start each)."""
+    """More numbers of steps, for a plot of accuracy against T (one start each)."""
     results: Path | None = LEDGER
-    """The folder for the record of the evaluation; None for no record."""
+    """Folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:
@@ -78,9 +78,9 @@ def run(options: Options) -> int:
 
     model = load_model(options.model)
     if not isinstance(model, SudokuNet):
-        raise AkornError(f"{options.model}: no Sudoku model, but one for {model.task}")
+        raise AkornError(f"{options.model}: this is not a Sudoku model but one for {model.task}")
     model.to(pick_device(options.device))
-    training_of(options.model)  # the record will tell it: a damaged file shows before any work
+    training_of(options.model)  # goes into the record; a damaged file should fail before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
         chosen = np.linspace(0, len(puzzles) - 1, options.limit).round().astype(int)
@@ -117,7 +117,7 @@ def run(options: Options) -> int:
 
 
 def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
-    """One record, under the recipe's name and the training's seed where the model's folder tells them."""
+    """Write one record, with the recipe's name and the training seed if the model's folder has them."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
@@ -159,7 +159,7 @@ def _plot(options: Options, model: SudokuNet, found: Evaluation, puzzles: Boards
         counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
         by_votes = {kind: found.samples.accuracy_against_votes(counts, kind) for kind in ("sum", "last")}
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
-        say(f"AUROC of low energy for right answers among those to a board: {found.samples.auroc():.3f}")
+        say(f"AUROC of low energy for correct answers, within each board: {found.samples.auroc():.3f}")
     if by_steps:
         written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
     for path in written:
