@@ -1,12 +1,12 @@
-"""Fused kernels for the hot loops: tensors in, tensors out. Every one has a plain form that gives the same results.
+"""Fused kernels for the hot loops: tensors in, tensors out. Each has a plain form that gives the same results.
 
-What uses them, and when, is decided by `akorn.execution`; here are the switches, and which arrays they may work on
+`akorn.execution` decides what uses them, and when; here are the switches, and which arrays they accept
 (`usable`). Kernels are in the module that is called, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
     update           the update of Eq. 4–5, with Ω by `update_omega`
     sphere           Π alone
     attention        attention with GTA's matrices, which are applied to pairs of components by `pairs`, `pairs_passes`
-    convolution      convolutions whose gradients are quicker
+    convolution      convolutions whose gradients are faster
     readout          the readout's lengths (Eq. 6)
     group_norm       GroupNorm
     layer_norm       LayerNorm
@@ -38,7 +38,7 @@ _WORDS = {"0": False, "false": False, "off": False, "no": False, "1": True, "tru
 
 
 def _wanted() -> bool:
-    """What AKORN_KERNELS says; on where it says nothing, or nothing that is known."""
+    """The setting of AKORN_KERNELS; on if it is not set or has an unknown value."""
     told = os.environ.get("AKORN_KERNELS", "").strip()
     if told and told.lower() not in _WORDS:
         logging.getLogger(__name__).warning("AKORN_KERNELS=%s is neither 0 nor 1: fused kernels stay on", told)
@@ -63,7 +63,7 @@ def enabled() -> bool:
 
 @cache
 def available() -> bool:
-    """Whether fused kernels can run here: a CUDA device, Triton, a C compiler, Python.h. Says once what a GPU lacks."""
+    """Whether fused kernels can run here: a CUDA device, Triton, a C compiler, Python.h. Warns once if not."""
     import torch
 
     if not torch.cuda.is_available():
@@ -81,17 +81,17 @@ def interpreting() -> bool:
 def usable(x: Tensor) -> bool:
     """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton can run.
 
-    The kernels know reverse-mode gradients alone, so not within `vmap`, `jvp` or other function transforms, nor for
+    The kernels support only reverse-mode gradients, so not within `vmap`, `jvp` or other function transforms, nor for
     subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
     """
     import torch
 
     if not _enabled or not (x.is_cuda or _interpreted) or not untransformed(x):
         return False
-    if _missing is None or (_interpreted and _missing != NO_TRITON):  # the interpreter compiles nothing
+    if _missing is None or (_interpreted and _missing != NO_TRITON):  # the interpreter needs no compiler
         return True
     if not torch.compiler.is_compiling():
-        available()  # says so, once
+        available()  # warns once
     return False
 
 

@@ -76,7 +76,7 @@ def candidates(tokens: int, head_dim: int, dtype: torch.dtype, before: bool = Fa
 
 
 def supports(tokens: int, head_dim: int, dtype: torch.dtype) -> bool:
-    """Whether the kernels take this many tokens, heads of this many components, and this type."""
+    """Whether the kernels support this many tokens, heads of this many components, and this type."""
     return 1 <= tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0 and dtype in DTYPES
 
 

@@ -210,7 +210,7 @@ def _(
 
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("fused attention has no second derivatives; akorn.kernels.enable(False) turns to the plain one")
+    raise RuntimeError("fused attention has no second derivatives; akorn.kernels.enable(False) selects the plain one")
 
 
 attend_backward.register_autograd(_refuse)

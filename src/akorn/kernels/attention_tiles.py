@@ -43,7 +43,7 @@ def store_tile(base, tokens, parts, x, STRIDE: tl.constexpr, TOKENS: tl.constexp
 
 
 def padded(size: int) -> int:
-    """The side of a tile for so many tokens or channels: a power of two, and what products need at least."""
+    """The side of a tile for this many tokens or channels: a power of two, and what products need at least."""
     return max(16, triton.next_power_of_2(size))
 
 

@@ -28,5 +28,5 @@ def keeping() -> Iterator[None]:
 
 
 def kept() -> bool:
-    """Whether we are inside `keeping`."""
+    """Whether the code runs inside `keeping`."""
     return _inside > 0

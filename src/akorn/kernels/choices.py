@@ -1,7 +1,8 @@
-"""What was chosen by timing, kept on the disk: the same machine takes the same forms, and so rounds alike, every time.
+"""What was chosen by timing, stored on disk, so that a machine always uses the same forms, with the same rounding.
 
-One JSON file a kind of GPU, versions of torch and Triton, and state of the kernels' sources, in $AKORN_CACHE, or else
-in the user's cache folder. AKORN_CACHE="" keeps nothing. A file that cannot be read or written is as good as none.
+There is one JSON file per kind of GPU, versions of torch and Triton, and state of the kernels' sources, in
+$AKORN_CACHE, or else in the user's cache folder. AKORN_CACHE="" keeps nothing. A file that cannot be read or written is
+ignored.
 """
 
 from __future__ import annotations
@@ -69,9 +70,10 @@ def _machine() -> str:
 
 
 def _digest(package: Path) -> str:
-    """A few digits that change with the sources of the kernels: unlike a number, nobody has to remember to raise it.
+    """A few digits that change with the sources of the kernels: unlike a version number, nobody has to remember to
+    increase it.
 
-    Where sources are not at hand as files, akorn's version alone tells kernels apart.
+    If the sources are not available as files, only akorn's version distinguishes kernels.
     """
     digest = hashlib.sha256()
     for path in sorted(package.glob("*.py")):

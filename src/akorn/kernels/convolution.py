@@ -5,7 +5,7 @@ convolution too, of the gradient g of y with W mirrored and its channels exchang
 
     ∂x_{d,p} = Σ_{c,δ} W_{c,d,δ} g_{c,p−δ} = Σ_{c,δ} W′_{d,c,δ} g_{c,p+δ}
 
-cuDNN is often quicker at that than at its own input gradient; the quicker one is chosen by timing, once a shape
+cuDNN is often faster at that than at its own input gradient; the faster one is chosen by timing, once per shape
 (`akorn.kernels.tune`). The bias is added, and its gradient summed, by kernels of our own. Needs Triton to import.
 """
 
@@ -50,7 +50,7 @@ def _conv_sums_kernel(
     parts,  # [programs, channels]
     rows,
     channels,
-    tiles,  # a program
+    tiles,  # per program
     BLOCK_R: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
@@ -87,7 +87,7 @@ def _conv_mirror_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
-    """What keeps `conv2d` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
+    """Why `conv2d` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[1]:
         return f"pictures of shape {list(x.shape)} and a kernel of shape {list(weight.shape)}"
@@ -121,7 +121,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tenso
     y = y.contiguous(memory_format=LAST)
     if bias is not None:
         rows, channels, high, wide = _blocks(y, _ADDED)
-        with torch.cuda.device_of(y):  # Triton launches on the current one
+        with torch.cuda.device_of(y):  # Triton launches on the current device
             _conv_bias_kernel[(triton.cdiv(rows, high), triton.cdiv(channels, wide))](
                 y, bias.contiguous(), rows, channels, BLOCK_R=high, BLOCK_C=wide, num_warps=4
             )
@@ -136,7 +136,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
 
 @operator("akorn::conv2d_input_gradient")
 def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of x at stride 1, from that of y, in the quicker of two ways."""
+    """The gradient of x at stride 1, from that of y, in the faster of two ways."""
     grad, weight = grad.contiguous(memory_format=LAST), weight.contiguous(memory_format=LAST)
     cudnn = torch.backends.cudnn
     numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes what cuDNN takes
@@ -163,7 +163,7 @@ def channel_sums(grad: Tensor) -> Tensor:
     tiles = triton.cdiv(triton.cdiv(rows, high), _PARTS)
     programs = triton.cdiv(rows, high * tiles)
     parts = grad.new_empty(programs, channels, dtype=torch.float32)
-    with torch.cuda.device_of(grad):  # Triton launches on the current one
+    with torch.cuda.device_of(grad):  # Triton launches on the current device
         _conv_sums_kernel[(programs, triton.cdiv(channels, wide))](
             grad, parts, rows, channels, tiles, BLOCK_R=high, BLOCK_C=wide, num_warps=8
         )
@@ -187,7 +187,7 @@ def by_mirroring(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 WAYS = {"library": by_library, "mirrored": by_mirroring}
-"""The ways to the input gradient; the first where nothing can be timed."""
+"""The ways to the input gradient; the first if nothing can be timed."""
 
 
 def mirror(weight: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ def mirror(weight: Tensor) -> Tensor:
     out_channels, in_channels, height, width = weight.shape
     mirrored = _empty(weight, out_channels, height, width, batch=in_channels)
     grid = (height * width, triton.cdiv(out_channels, _SQUARE), triton.cdiv(in_channels, _SQUARE))
-    with torch.cuda.device_of(weight):  # Triton launches on the current one
+    with torch.cuda.device_of(weight):  # Triton launches on the current device
         _conv_mirror_kernel[grid](weight, mirrored, out_channels, in_channels, height * width, _SQUARE, num_warps=4)
     return mirrored
 
@@ -255,7 +255,7 @@ def _plainly(x: Tensor, weight: Tensor) -> Tensor:
 def _library(
     grad: Tensor, x: Tensor, weight: Tensor, stride: int, asked: tuple[bool, bool, bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """torch's own gradients of x, the weight and a bias, those that are asked for."""
+    """torch's own gradients of x, the weight and a bias, as far as they are requested."""
     pad, zero = [_margin(weight)] * 2, [0, 0]
     found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         grad, x, weight, None, [stride] * 2, pad, [1, 1], False, zero, 1, asked
@@ -264,7 +264,7 @@ def _library(
 
 
 def _blocks(x: Tensor, elements: int) -> tuple[int, int, int, int]:
-    """Pictures as [rows, channels]: their numbers, and those of a tile of so many elements."""
+    """Pictures as [rows, channels]: their numbers, and those of a tile of this many elements."""
     channels = x.shape[1]
     wide = min(128, triton.next_power_of_2(channels))
     return x.numel() // channels, channels, elements // wide, wide

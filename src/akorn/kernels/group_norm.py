@@ -1,6 +1,6 @@
 """GroupNorm in one pass over memory each way, for arrays in any order of tokens and channels.
 
-With D channels a group, T tokens, and the statistics of a sample's group over both,
+With D channels per group, T tokens, and the statistics of a sample's group over both,
 
     y = (x − mean) · r · w + b,  r = 1/√(var + ε),      g_x = r (g w − ⟨g w⟩ − x̂ ⟨g w x̂⟩),  x̂ = (x − mean) r
 
@@ -21,13 +21,13 @@ from akorn.kernels.operators import operator
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_WIDTH = 16  # channels a program at least: whole memory sectors where channels lie side by side
-_USUAL, _MOST = 8192, 16384  # elements a program: the aim, and what registers hold
+_WIDTH = 16  # channels per program at least: whole memory sectors where channels lie side by side
+_USUAL, _MOST = 8192, 16384  # elements per program: the aim, and what registers hold
 
 
 @triton.jit
 def _over_group(values, D: tl.constexpr, BLOCK_C: tl.constexpr):
-    """One value a channel → the sum of its group, at every channel."""
+    """One value per channel → the sum of its group, at every channel."""
     sums = tl.sum(tl.reshape(values, [BLOCK_C // D, D]), 1, keep_dims=True)
     return tl.reshape(tl.broadcast_to(sums, [BLOCK_C // D, D]), [BLOCK_C])
 
@@ -125,7 +125,7 @@ def _group_norm_backward_kernel(
 
 
 def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
-    """What keeps any fused norm from these arrays, by their types and devices; None if nothing does."""
+    """Why no fused norm can take these arrays, by their types and devices; None if one can."""
     if not {x.dtype, weight.dtype, bias.dtype} <= set(DTYPES) or weight.dtype != bias.dtype:
         return f"arrays of {x.dtype}, {weight.dtype} and {bias.dtype}"
     if (x.dtype == torch.float64) != (weight.dtype == torch.float64):
@@ -136,7 +136,7 @@ def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> str | None:
-    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
+    """Why `group_norm` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     if weight is None or bias is None:
         return "no weight or bias"
     if x.ndim not in (3, 4):
@@ -149,7 +149,7 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) 
         return f"{channels} channels in {groups} groups"
     tokens = x.shape[2:].numel() if x.ndim == 4 else x.shape[1]
     if x.numel() == 0 or _blocks(tokens, channels, size) is None:
-        return f"{tokens} tokens, {size} channels a group"
+        return f"{tokens} tokens, {size} channels per group"
     return None
 
 
@@ -168,7 +168,7 @@ def group_norm(
     tokens, to = _tokens(x), _tokens(out)
     samples, count, channels = tokens.shape
     grid, constants = _launch(samples, count, channels, channels // groups, x.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _group_norm_kernel[grid](
             tokens,
             weight.contiguous(),
@@ -202,7 +202,7 @@ def group_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Ten
     samples, count, channels = tokens.shape
     sums = x.new_empty(2, samples, channels, dtype=statistics.dtype)
     grid, constants = _launch(samples, count, channels, channels // statistics.shape[2], x.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _group_norm_backward_kernel[grid](
             given,
             tokens,
@@ -246,7 +246,7 @@ group_norm.register_autograd(_differentiate, setup_context=_keep)
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused GroupNorm has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused GroupNorm has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 

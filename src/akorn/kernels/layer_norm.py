@@ -98,7 +98,7 @@ def _layer_norm_backward_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None:
-    """What keeps `layer_norm` from arrays that `akorn.kernels.usable` allows, or None if it applies."""
+    """Why `layer_norm` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     if weight is None or bias is None:
         return "no weight or bias"
     if (reason := at_odds(x, weight, bias)) is not None:
@@ -119,7 +119,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch
     x = x.contiguous()
     out, statistics = _results(x, dtype)
     rows, sizes = _sizes(x)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _layer_norm_kernel[(triton.cdiv(rows, sizes["BLOCK_R"]),)](
             x, weight.contiguous(), bias.contiguous(), out, statistics, rows, EPS=eps, **sizes
         )
@@ -139,7 +139,7 @@ def layer_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Ten
     rows, sizes = _sizes(x)
     programs = min(triton.cdiv(rows, sizes["BLOCK_R"]), _PROGRAMS * _multiprocessors(x))
     sums = x.new_empty(programs, 2, x.shape[-1], dtype=statistics.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _layer_norm_backward_kernel[(programs,)](
             grad.contiguous(), x, weight.contiguous(), statistics, grad_x, sums, rows, **sizes
         )
@@ -169,7 +169,7 @@ layer_norm.register_autograd(_differentiate, setup_context=_keep)
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused LayerNorm has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused LayerNorm has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 

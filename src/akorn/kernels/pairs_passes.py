@@ -7,7 +7,7 @@ stretches of memory, and the loads of several samples under way at once.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc,assignment,var-annotated"
-# ruff: noqa: RUF005  (Triton knows no starred tuples)
+# ruff: noqa: RUF005  (Triton does not support starred tuples)
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""T Kuramoto steps with attention, without gradients: three or four kernels a step, recorded as CUDA graphs.
+"""T Kuramoto steps with attention, without gradients: three or four kernels per step, recorded as CUDA graphs.
 
 A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail,
 or the two apart. Whether they are, and how many samples run together, is timed at the first use.
-`akorn.execution.solve` comes here for what `why_not` has nothing against. Needs Triton to import.
+`akorn.execution.solve` uses it if `why_not` has no objection. Needs Triton to import.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps the fused steps from this step and state, or None if they apply (devices aside).
+    """Why the fused steps cannot run this step and state, or None if they can (apart from devices).
 
-    weights: all arrays that make c and a step what they are.
+    weights: all arrays that c and a step depend on.
     """
     if step.omega is not None and step.omega.numel() != 1:
         return "natural frequencies other than one rate for all pairs"
@@ -81,13 +81,13 @@ def fused_steps(
         steps: T.
         energy: "eq3", "published" or None.
         dtype: of weights and states while they run; sums are float32.
-        owner: graphs are kept for the next call with this object, as long as it lives.
+        owner: graphs are kept for the next call with this object, as long as it exists.
         chunk: at most this many samples run together; by default what is fastest.
         lanes: parts of a chunk that run side by side; by default what is fastest, one with a `chunk`.
         fuse_output: whether the update is the tail of the product with W^O, where it can be; by default what is faster.
 
     """
-    device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current one
+    device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current device
     # Arrays made in inference mode could not be written outside it later.
     with device, torch.inference_mode(False), torch.no_grad():
         start = osc.ungroup(osc.normalize(osc.group(x.float(), step.n), -1))
@@ -118,7 +118,7 @@ def _best_cut(step: AttentiveStep, x: Tensor, settings: Settings) -> Cut:
 
 
 def _time_cut(step: AttentiveStep, x: Tensor, settings: Settings, cut: Cut) -> float:
-    """Milliseconds of some steps, a sample."""
+    """Milliseconds of some steps, per sample."""
     try:
         run = Run(step, (cut.chunk, *x.shape[1:]), x.device, replace(settings, lanes=cut.lanes), weights_of(step))
         run.record(_TIMED)

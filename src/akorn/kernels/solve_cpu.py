@@ -1,10 +1,10 @@
 """T Kuramoto steps with attention, without gradients, on a CPU: few long passes between the matrix products.
 
 The plain loop spends as much time around its products as in them: short inner loops over the N components of an
-oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once a call,
+oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once per call,
 so that each component of all oscillators, and each half of all pairs, is an array of its own; every operation is then
 a long vectorised pass into an array that already exists, and a block of samples is small enough for the cache.
-Needs torch alone: no compiler, no Triton. `akorn.execution.solve` comes here where `why_not` has nothing against.
+Needs only torch: no compiler, no Triton. `akorn.execution.solve` uses it if `why_not` has no objection.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps these steps from this step and state, or None if they apply.
+    """Why these steps cannot run this step and state, or None if they can.
 
-    weights: all arrays that make c and a step what they are.
+    weights: all arrays that c and a step depend on.
     """
     if (reason := not_plain(x, c, weights, (torch.float32,))) is not None:
         return reason
@@ -67,7 +67,7 @@ def fast_steps(
         steps: T.
         energy: "eq3", "published" or None.
         block: samples that run together; None for what suits the cache.
-        owner: permuted weights are kept for the next call with this object, as long as it lives.
+        owner: permuted weights are kept for the next call with this object, as long as it exists.
 
     """
     with torch.inference_mode(False), torch.no_grad():
@@ -94,7 +94,7 @@ def block_size(step: AttentiveStep, tokens: int) -> int:
 def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
     """The permuted weights, made anew unless the step's have the values that they had.
 
-    To compare values is some times quicker than to permute them, and sees every change: version counters do not.
+    To compare values is some times faster than to permute them, and sees every change: version counters do not.
     """
     parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega]
     kept, weights = _KEPT.get(owner, ([], None))

@@ -29,7 +29,7 @@ class Config:
     depth: int = 0
     registers: int | None = None  # the most a thread may have, so that more programs share a multiprocessor
     group: int = 1  # pieces of work a program does one after the other
-    packed: bool = False  # two values of 16 bits an instruction
+    packed: bool = False  # two 16-bit values per instruction
     early: bool = False  # what is needed last is asked for first
 
     @property
@@ -54,9 +54,9 @@ def best(
     result: Tensor | None = None,
     ahead: bool = True,
 ) -> Choice:
-    """The fastest choice for `key`, timed at the first call; the first one where there is nothing to time.
+    """The fastest choice for `key`, timed at the first call; the first one if there is nothing to time.
 
-    `result` is the array that `launch` writes: a choice whose result is not that of the first one, rounding aside, is
+    `result` is the array that `launch` writes: a choice whose result is not that of the first one, up to rounding, is
     left out. `ahead`: compile all choices before the first is timed; `launch` starts its kernels by `call` then.
     """
     expected: Tensor | None = None
@@ -111,8 +111,8 @@ def fastest(
 ) -> Choice:
     """The choice that `time` gives the least for, remembered under `key`; the earlier of two about equally fast.
 
-    Remembered on the disk too, so that later processes choose alike (`akorn.kernels.choices`). `prepare` is called with
-    all choices before they are timed.
+    Also remembered on disk, so that later processes make the same choice (`akorn.kernels.choices`). `prepare` is called
+    with all choices before they are timed.
     """
     if key not in _CHOSEN:
         if not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
@@ -135,7 +135,7 @@ def fastest(
 
 
 def _agree(result: Tensor, expected: Tensor) -> bool:
-    """Whether they are the same, rounding aside; what is not finite must be so in both."""
+    """Whether they are the same, up to rounding; values that are not finite must be so in both."""
     largest = expected.float().abs().max()
     return bool(((result.float() - expected.float()).abs().max() <= 0.05 * largest) | ~largest.isfinite())
 
@@ -162,7 +162,7 @@ def interpreted() -> bool:
 
 
 def time_launches(launch: Callable[[], None], count: int) -> float:
-    """Milliseconds of `count` launches, the shortest of three timings; infinite if the GPU has no room for it."""
+    """Milliseconds of `count` launches, the shortest of three timings; infinite if the GPU lacks memory for it."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     try:

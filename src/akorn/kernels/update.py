@@ -2,7 +2,7 @@
 
     x′ = Π[x + γ (Ωx + Proj_x(Jx + c))],    E = −½ x·Jx − x·c  or  −x·(Jx + c)   of the state before the step
 
-Arrays are read where they lie, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
+Arrays are read in place, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
 Ω is antisymmetric: rates of pairs of components or any such matrices, of all oscillators or of each.
 Arithmetic is float32 whatever the arrays are (float64 for float64). Energies leave the kernel as sums over parts of a
 sample, which are then added in a fixed order: the same input gives the same bits. Where the next step multiplies the
@@ -30,7 +30,7 @@ ENERGIES: dict[str | None, float] = {"eq3": 0.5, "published": 1.0}
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-BLOCK = Block(2048)  # 16 elements a thread
+BLOCK = Block(2048)  # 16 elements per thread
 
 
 @triton.jit
@@ -129,7 +129,7 @@ def update_into(
     if energies is None:  # then it makes no difference where a sample ends
         rows, samples = samples * rows, 1
     tiles = cut(rows, pixels, n, x.dtype, block.elements)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _update_kernel[(samples * tiles.parts,)](
             x,
             jx,

@@ -6,8 +6,8 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
 
 g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is computed again from x, Jx and c, so nothing else is kept
 for it. g may come in two parts of different types, from the update that follows and from its coupling, and that of c
-may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as a sum a program, which are then
-added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
+may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as one sum per program, which are
+then added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -31,7 +31,7 @@ class Block(NamedTuple):
     warps: int = 4
 
 
-BLOCK = Block(1024)  # 8 elements a thread, since more arrays are held at a time than forward
+BLOCK = Block(1024)  # 8 elements per thread, since more arrays are held at a time than forward
 
 
 @triton.jit
@@ -145,7 +145,7 @@ def _update_backward_kernel(
 
 
 def separate(jx: Tensor, c: Tensor, wanted: list[bool], grad_energy: Tensor | None, pair_weight: float | None) -> bool:
-    """Whether the gradients of Jx and c need an array each; `wanted` says which of the two are asked for."""
+    """Whether the gradients of Jx and c need an array each; `wanted` says which of the two are requested."""
     return all(wanted) and (jx.dtype != c.dtype or (grad_energy is not None and pair_weight != 1.0))
 
 
@@ -176,10 +176,10 @@ def update_backward(
         rate: Ω or None.
         n: N.
         pair_weight: the weight of x·Jx in the energy.
-        wanted: whether gradients of Jx, of c, and of γ or one ω are asked for.
+        wanted: whether gradients of Jx, of c, and of γ or one ω are requested.
 
-    Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty if the one of Jx serves;
-        and of γ and one ω, [2], or of γ alone, [1], or empty if not asked for. `omega_gradient` makes that of
+    Returns: the gradients of x; of Jx (or of c if only that is requested); of c, empty if the one of Jx serves;
+        and of γ and one ω, [2], or of γ alone, [1], or empty if not requested. `omega_gradient` makes that of
         another Ω from the second or third.
 
     """
@@ -232,7 +232,7 @@ def launch_backward(
     # Without one ω the kernel leaves the second row alone.
     sums = x.new_empty(_sums(rate), programs, dtype=wide) if wanted[2] else None
     weight = pair_weight if pair_weight is not None else 0.0
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _update_backward_kernel[(programs,)](
             grad,
             grad_narrow if grad_narrow is not None else grad,
@@ -291,7 +291,7 @@ def _sums(rate: Tensor | None) -> int:
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused Kuramoto update has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused Kuramoto update has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 
