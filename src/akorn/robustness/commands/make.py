@@ -24,24 +24,24 @@ _CORRUPTIONS = (
 class Options(CommonOptions):
     """Make CIFAR-10-C from CIFAR-10: `akorn data make cifar10-c DIR --data CIFAR_FOLDER`.
 
-    Writes a .npy file a corruption in the published layout, labels.npy, and README.json, which says how they were
-    made. The corruptions follow the published definitions and constants with random numbers of our own. Frost wants
-    photographs of frost: a procedural texture of ice crystals stands in for them. Figures from this set are ours,
-    not those of the published one.
+    Writes one .npy file per corruption in the published layout, labels.npy, and README.json, which says how they were
+    made. The corruptions follow the published definitions and constants with our own random numbers. The published
+    frost uses photographs; here a procedural texture of ice crystals stands in for them. Scores on this set are not
+    scores on the published CIFAR-10-C.
     """
 
     name: Annotated[Literal["cifar10-c"], tyro.conf.Positional] = "cifar10-c"
     folder: Annotated[
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
-    """The folder, which is made if it is not there."""
+    """The folder, created if it does not exist."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="CIFAR_FOLDER")] = None
     """CIFAR-10: the folder cifar-10-batches-py, or cifar-10-python.tar.gz."""
     corruptions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help=_CORRUPTIONS)] = ("common",)
     severities: str = "1-5"
-    """A severity from 1 to 5, several (1,3,5), or a range of them."""
+    """A severity from 1 to 5, several (1,3,5), or a range (1-5)."""
     limit: int | None = None
-    """Only the first pictures of the test set."""
+    """Corrupt only this many pictures, the first of the test set."""
 
 
 def run(options: Options) -> int:
