@@ -47,7 +47,7 @@ def test_a_name_that_is_near_to_nothing_is_told_what_there_is() -> None:
 def test_a_model_without_weights_is_not_taken_for_another() -> None:
     with pytest.raises(AkornError, match=r"no pretrained model 'sudoku-itrsa'; the shipped models are: .*sudoku"):
         akorn.create_model("sudoku-itrsa", pretrained=True)
-    with pytest.raises(AkornError, match="train it by `akorn train sudoku_itrsa`"):
+    with pytest.raises(AkornError, match="train it with `akorn train sudoku_itrsa`"):
         models.load_model("sudoku-itrsa")
 
 
@@ -86,7 +86,9 @@ def test_the_hub_is_asked_for_hf_names_and_says_so(asked: list[Any], capsys: pyt
     assert capsys.readouterr().err == "akorn: asking the Hugging Face hub for someone/solver\n"
     models.load_model("hf:someone/solver")
     assert capsys.readouterr().err == ""  # told once
-    with pytest.raises(AkornError, match=r"^hf:someone/else: the hub gave .* \(404: there is no such repository\)$"):
+    with pytest.raises(
+        AkornError, match=r"^hf:someone/else: the hub returned .* \(404: there is no such repository\)$"
+    ):
         models.load_model("hf:someone/else")
     assert asked == [("someone/solver", "main"), ("someone/solver", None), ("someone/else", None)]
     assert models.room_of_model("hf:someone/solver") == "sudoku"

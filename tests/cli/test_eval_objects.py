@@ -76,7 +76,7 @@ def test_pictures_of_other_sizes(akorn: Akorn, akorn_here: Akorn, words: list[ob
     assert scored.returncode == 0, scored.stderr
     assert scored.stderr.splitlines() == [
         "tetrominoes-33.npz: read as tetrominoes because of its name: 4 clusters,"
-        " unless --clusters or a key `clusters` tells others",
+        " unless --clusters or a key `clusters` says otherwise",
         "tetrominoes: 4 of 4 pictures resized from 35×33 to 32×32, the largest square in the middle of each",
     ]
     whole = akorn_here(*words, "--size", 32, "--fit", "stretch", "--results", "here")

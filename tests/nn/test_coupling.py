@@ -200,7 +200,7 @@ BAD = {
     "half a channel": (lambda: ann.ConvCoupling(8.5, 3), "channels must be a whole number, got 8.5"),
     "no nodes": (lambda: ann.SparseCoupling(RING, 0, 2, torch.ones(6)), "nodes must be at least 1, got 0"),
     "scalar with no oscillators": (lambda: ann.ScalarCoupling(0, 2), "oscillators must be at least 1, got 0"),
-    "edges": (lambda: ann.SparseCoupling(RING, 5, 2, torch.ones(6)), "nodes 0 to 5, there are 5"),
+    "edges": (lambda: ann.SparseCoupling(RING, 5, 2, torch.ones(6)), "nodes 0 to 5, but there are 5"),
     "edges of floats": (lambda: ann.SparseCoupling(RING.float(), 6, 2, torch.ones(6)), "whole numbers"),
     "weights": (lambda: ann.SparseCoupling(RING, 6, 2, torch.ones(5)), r"\[6\] or \[6, 2, 2\], got \[5\]"),
     "nodes": (lambda: ann.SparseCoupling(RING, 6, 2, torch.ones(6))(torch.zeros(1, 5, 2)), r"\[B, 6, C\]"),

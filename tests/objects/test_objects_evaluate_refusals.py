@@ -132,7 +132,7 @@ def test_pictures_that_do_not_fit_the_memory(monkeypatch: pytest.MonkeyPatch) ->
     give(0.5)
     with pytest.raises(AkornError, match=r"65,536 patches .* average linkage, and for k-means, .* or --size$"):
         average.check(4, 1024, 1024)
-    with pytest.raises(AkornError, match=r"65,536 patches .* k-means: it takes 0\.9 GiB .* the machine has 0\.5"):
+    with pytest.raises(AkornError, match=r"65,536 patches .* k-means, which needs 0\.9 GiB .* the machine has 0\.5"):
         kmeans.check(4, 1024, 1024)
     for segmenter in (average, kmeans):
         segmenter.check(4, 256, 256)

@@ -86,7 +86,7 @@ def bad_targets(folder: Path) -> list[tuple[Path, str]]:
         (folder / "folder", "folder: is a folder"),
         (folder / "none" / "a.txt", "a.txt: the folder .*none does not exist"),
         (folder / "file" / "a.txt", "a.txt: .*file is not a folder"),
-        (folder / "pipe", "pipe: is no ordinary file"),
+        (folder / "pipe", "pipe: this is not an ordinary file"),
         (folder / "astray", "astray: the folder .*none does not exist"),
         (folder / ("a" * 300), "cannot be written .*too long"),
     ]

@@ -172,7 +172,7 @@ def test_package_and_function_have_one_name() -> None:
         ({"kernel_size": 65}, "kernel_size must be at most 63"),
         ({"strength": -1e300}, "strength must be at least"),
         ({"omega": 1e300}, "omega must be at most"),
-        ({"size": 2000}, "101 frames of 2000×2000 oscillators with n = 4 take 6.0 GiB"),
+        ({"size": 2000}, "101 frames of 2000×2000 oscillators with n = 4 need 6.0 GiB"),
         ({"steps": 10**30}, "steps must be at most"),
         ({"device": "meta"}, "the device 'meta' cannot be used"),
     ],

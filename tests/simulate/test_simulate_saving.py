@@ -48,8 +48,8 @@ def _title(result: sim.Simulation) -> str:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("fish.avi", "ends in .gif or .mp4, not in '.avi'"),
-        ("fish", "ends in .gif or .mp4"),
+        ("fish.avi", "must end in .gif or .mp4, not in '.avi'"),
+        ("fish", "must end in .gif or .mp4"),
         ("nowhere/fish.gif", "does not exist"),
         ("folder.gif", "is a folder"),
     ],
