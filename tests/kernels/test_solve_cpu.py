@@ -208,7 +208,7 @@ def test_what_is_not_taken():
     assert "c changes" in why_not(cpu, layer, x, torch.stack((c, c)))
     assert "float64" in why_not(cpu, layer, x.double(), c.double())
     assert "weights of torch.float64" in why_not(cpu, copy.deepcopy(layer).double(), x, c)
-    assert "free maps" in why_not(cpu, a_layer(symmetric=True), x, c)
+    assert "unconstrained maps" in why_not(cpu, a_layer(symmetric=True), x, c)
     assert "masked" in why_not(cpu, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     assert "positions" in why_not(cpu, a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,7 +1,7 @@
 """Fused kernels for the hot loops: tensors in, tensors out. Each has a plain form that gives the same results.
 
 `akorn.execution` decides what uses them, and when; here are the switches, and which arrays they accept
-(`usable`). Kernels are in the module that is called, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
+(`usable`). Kernels are in the module that callers use, or next to it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
     update           the update of Eq. 4–5, with Ω by `update_omega`
     sphere           Π alone
@@ -14,9 +14,9 @@
                      on a CPU `solve_cpu`; both take a `solve_step`
     normal_numbers   random numbers that are the same on every device
 
-`tune` and `choices` time how work is best cut and remember it; inside `backward_memory.keeping` more is kept for a
-backward pass. `operators` makes kernels operators of torch. With `enable(False)` or AKORN_KERNELS=0 in the environment
-none is used.
+`tune` and `choices` find by timing how work is best divided, and remember it; inside `backward_memory.keeping` more is
+kept for a backward pass. `operators` registers kernels as torch operators. `enable(False)`, or AKORN_KERNELS=0 in the
+environment, turns them off.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _interpreted = False  # tests set it: arrays on the CPU then go through Triton's
 
 
 def enable(flag: bool) -> None:
-    """Turn the fused kernels on or off; AKORN_KERNELS=0 (or false, off, no) starts with them off."""
+    """Turn the fused kernels on or off; with AKORN_KERNELS=0 (or false, off, no) they start off."""
     global _enabled
     _enabled = flag
 
@@ -74,7 +74,7 @@ def available() -> bool:
 
 
 def interpreting() -> bool:
-    """Whether arrays on the CPU go through Triton's interpreter, as tests have it."""
+    """Whether arrays on the CPU go through Triton's interpreter, as in tests."""
     return _interpreted
 
 
@@ -82,7 +82,7 @@ def usable(x: Tensor) -> bool:
     """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton can run.
 
     The kernels support only reverse-mode gradients, so not within `vmap`, `jvp` or other function transforms, nor for
-    subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
+    subclasses of Tensor. May be called while `torch.compile` traces, and never waits for the device.
     """
     import torch
 

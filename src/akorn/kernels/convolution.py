@@ -1,12 +1,12 @@
-"""Convolutions of pictures with channels last in memory, for training: cuDNN's, less what it is slow at.
+"""Convolutions of pictures with channels last in memory, for training: cuDNN's, except where it is slow.
 
-With an odd kernel, padded by its half, y_{c,p} = Σ_{d,δ} W_{c,d,δ} x_{d,p+δ} + b_c. At stride 1 the gradient of x is a
-convolution too, of the gradient g of y with W mirrored and its channels exchanged, W′_{d,c,δ} = W_{c,d,−δ}:
+With an odd kernel, padded by half its size, y_{c,p} = Σ_{d,δ} W_{c,d,δ} x_{d,p+δ} + b_c. At stride 1 the gradient of x
+is a convolution too, of the gradient g of y with W mirrored and its channels exchanged, W′_{d,c,δ} = W_{c,d,−δ}:
 
     ∂x_{d,p} = Σ_{c,δ} W_{c,d,δ} g_{c,p−δ} = Σ_{c,δ} W′_{d,c,δ} g_{c,p+δ}
 
 cuDNN is often faster at that than at its own input gradient; the faster one is chosen by timing, once per shape
-(`akorn.kernels.tune`). The bias is added, and its gradient summed, by kernels of our own. Needs Triton to import.
+(`akorn.kernels.tune`). Our own kernels add the bias and sum its gradient. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -27,7 +27,7 @@ LAST = torch.channels_last
 
 _ADDED = 4096  # elements that a program adds the bias to
 _SUMMED = 8192  # elements of a gradient that a program sums at a time
-_PARTS = 256  # programs of a sum: enough to keep a GPU busy, few enough to be added up in no time
+_PARTS = 256  # programs per sum: enough to keep a GPU busy, few enough to be added up quickly
 _SQUARE = 32  # side of the pieces in which a kernel's channels are exchanged
 
 
@@ -139,8 +139,8 @@ def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
     """The gradient of x at stride 1, from that of y, in the faster of two ways."""
     grad, weight = grad.contiguous(memory_format=LAST), weight.contiguous(memory_format=LAST)
     cudnn = torch.backends.cudnn
-    numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes what cuDNN takes
-    # Batches of about one size share a choice: those of attacks shrink picture by picture.
+    numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes cuDNN's choice
+    # Batches of similar size share a choice: those of attacks shrink picture by picture.
     sizes = (grad.shape[0].bit_length(), *grad.shape[2:], *weight.shape)
     key = ("convolution's input gradient", sizes, str(grad.dtype), *numerics)
 
@@ -191,7 +191,7 @@ WAYS = {"library": by_library, "mirrored": by_mirroring}
 
 
 def mirror(weight: Tensor) -> Tensor:
-    """W′: [C, C′, k, k] with channels last in memory, from W [C′, C, k, k] that lies so too."""
+    """W′: [C, C′, k, k] with channels last in memory, from W [C′, C, k, k] in the same layout."""
     out_channels, in_channels, height, width = weight.shape
     mirrored = _empty(weight, out_channels, height, width, batch=in_channels)
     grid = (height * width, triton.cdiv(out_channels, _SQUARE), triton.cdiv(in_channels, _SQUARE))
@@ -247,7 +247,7 @@ channel_sums.register_autograd(_spread, setup_context=_keep_shape)
 
 
 def _plainly(x: Tensor, weight: Tensor) -> Tensor:
-    """torch's convolution at stride 1 in the types given, whatever autocast the backward pass is called under."""
+    """torch's convolution at stride 1 in the given types, without autocast."""
     with torch.autocast(x.device.type, enabled=False):
         return F.conv2d(x, weight, padding=_margin(weight))
 

@@ -4,8 +4,8 @@ With D channels per group, T tokens, and the statistics of a sample's group over
 
     y = (x − mean) · r · w + b,  r = 1/√(var + ε),      g_x = r (g w − ⟨g w⟩ − x̂ ⟨g w x̂⟩),  x̂ = (x − mean) r
 
-where ⟨·⟩ is the mean over a group. A program holds all tokens of some groups, so x is read once; torch's own wants
-[B, C, T] and would bring tokens there and back. Arithmetic is float32 (float64 for float64). Needs Triton to import.
+where ⟨·⟩ is the mean over a group. A program holds all tokens of some groups, so x is read once; torch's own needs
+[B, C, T] and would convert tokens there and back. Arithmetic is float32 (float64 for float64). Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -47,7 +47,7 @@ def _group_norm_kernel(
     x_channel,
     out_token,
     out_channel,
-    EPS: tl.constexpr,  # a constant has all its digits in float64 too
+    EPS: tl.constexpr,  # a constant keeps all its digits, also in float64
     D: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_C: tl.constexpr,
@@ -69,7 +69,7 @@ def _group_norm_kernel(
     places = sample * tokens * channels + t * out_token + c[None, :] * out_channel
     tl.store(out + places, y.to(out.dtype.element_ty), mask=inside)
     groups = channels // D
-    first = (c % D == 0) & (c < channels)  # one of each group tells
+    first = (c % D == 0) & (c < channels)  # one per group writes
     tl.store(statistics + sample * groups + c // D, mean, mask=first)
     tl.store(statistics + (samples + sample) * groups + c // D, r, mask=first)
 
@@ -254,7 +254,7 @@ group_norm_backward.register_autograd(_refuse)
 
 
 def _memory(x: Tensor) -> torch.memory_format:
-    """The order of the result: channels last where pictures have them so, plain for the rest."""
+    """The memory order of the result: channels last if the pictures have it, otherwise plain."""
     last = x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
     return torch.channels_last if last else torch.contiguous_format
 

@@ -4,9 +4,9 @@ With the statistics of a row over its C channels,
 
     y = (x − mean) · r · w + b,  r = 1/√(var + ε),      g_x = r (g w − ⟨g w⟩ − x̂ ⟨g w x̂⟩),  x̂ = (x − mean) r
 
-where ⟨·⟩ is the mean over a row; g_w = Σ g x̂ and g_b = Σ g over all rows. Backward, a program goes through many rows
-and keeps sums of its own, which are then added up in a fixed order: the same input gives the same bits. The result may
-have 16 bits for a product that follows, so that no cast has to pass over it. Arithmetic is float32 (float64 for
+where ⟨·⟩ is the mean over a row; g_w = Σ g x̂ and g_b = Σ g over all rows. In the backward pass a program goes through
+many rows and keeps its own sums, which are then added up in a fixed order: the same input gives the same bits. The
+result may have 16 bits for a product that follows, which saves a pass for the cast. Arithmetic is float32 (float64 for
 float64). Needs Triton to import.
 """
 
@@ -24,8 +24,8 @@ from akorn.kernels.operators import operator
 
 MAX_CHANNELS = 4096
 
-_ELEMENTS = 1024  # of each array that a program has at a time, at least
-_PROGRAMS = 8  # on each multiprocessor, backward: as many as run side by side
+_ELEMENTS = 1024  # the smallest number of elements of each array per program at a time
+_PROGRAMS = 8  # per multiprocessor, backward: as many as run in parallel
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -36,7 +36,7 @@ def _layer_norm_kernel(
     out,
     statistics,  # [2, rows]: the mean, and r
     rows,
-    EPS: tl.constexpr,  # a constant has all its digits in float64 too
+    EPS: tl.constexpr,  # a constant keeps all its digits, also in float64
     C: tl.constexpr,
     BLOCK_C: tl.constexpr,
     BLOCK_R: tl.constexpr,

@@ -4,7 +4,7 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
 
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
-g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is computed again from x, Jx and c, so nothing else is kept
+g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is recomputed from x, Jx and c, so nothing else is kept
 for it. g may come in two parts of different types, from the update that follows and from its coupling, and that of c
 may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as one sum per program, which are
 then added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
@@ -25,7 +25,7 @@ from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, ly
 
 
 class Block(NamedTuple):
-    """How much a program of an update's kernel does."""
+    """How much work a program of an update kernel does."""
 
     elements: int  # of each array
     warps: int = 4
@@ -81,7 +81,7 @@ def _update_backward_kernel(
     if ROTATE == 1:
         turn = load_rates(rate, row, oscillators, N, ROWS, HALF, FLAT, WIDE) if EACH else tl.load(rate).to(WIDE)
 
-    # The step again.
+    # Recompute the step.
     u0 = j0 + c0
     u1 = j1 + c1
     if ROTATE == 1:
@@ -204,7 +204,7 @@ def launch_backward(
     add: bool = False,
     overwrite: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`update_backward` that can use arrays which are there already, with programs of a given size.
+    """`update_backward` that can reuse existing arrays, with programs of a given size.
 
     The gradient of c is written to `into`, an array like c, or with `add` added to what it holds; with `overwrite` the
     gradient of x may take the place of `grad`. Use what is returned: an array in another memory order is copied.
@@ -229,7 +229,7 @@ def launch_backward(
     tiles = cut(rows, pixels, n, x.dtype, block.elements)
     programs = samples * tiles.parts
     wide = torch.promote_types(x.dtype, torch.float32)
-    # Without one ω the kernel leaves the second row alone.
+    # Without one ω the kernel does not write the second row.
     sums = x.new_empty(_sums(rate), programs, dtype=wide) if wanted[2] else None
     weight = pair_weight if pair_weight is not None else 0.0
     with torch.cuda.device_of(x):  # Triton launches on the current device

@@ -1,4 +1,4 @@
-"""How the kernels of the update cut arrays of oscillators into tiles, and read and write them.
+"""How the update kernels divide arrays of oscillators into tiles, and read and write them.
 
 Arrays are read in place, as [samples, rows, N, pixels]: rows are oscillators, all of a sample's tokens together,
 with one pixel for channels last and H·W for pictures in the usual order [B, C, H, W]. A program has one tile: some rows
@@ -109,7 +109,7 @@ def dot(a0, a1, b0, b1):
 
 @dataclass(frozen=True)
 class Tiles:
-    """How arrays [samples, rows, N, pixels] are cut into programs."""
+    """How arrays [samples, rows, N, pixels] are divided into programs."""
 
     parts: int  # programs per sample
     constants: dict[str, Any]  # what the kernels are compiled for
@@ -135,7 +135,7 @@ def cut(rows: int, pixels: int, n: int, dtype: torch.dtype, elements: int) -> Ti
 
 
 def form(x: Tensor) -> torch.memory_format:
-    """How the arrays of an update must lie in memory: as x does, or plainly where x has gaps."""
+    """The memory layout for the arrays of an update: that of x, or plain if x has gaps."""
     if x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last):
         return torch.channels_last
     return torch.contiguous_format
