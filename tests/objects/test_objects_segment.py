@@ -83,7 +83,7 @@ def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixtu
     assert len(lines) == 5
     assert all(line.startswith("akorn: ") for line in lines)
     for part in ("text.png: not a picture", "absent.png: there is no such file", "sub/good.png: its files would",
-                 "cut.png: cannot be read", "empty: is a folder"):  # fmt: skip
+                 "cut.png: cannot be read", "empty: this is a folder"):  # fmt: skip
         assert part in told.err
     assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
 
@@ -94,7 +94,7 @@ def test_what_is_no_picture_takes_no_name(here: Path, capsys: pytest.CaptureFixt
     assert run("good.json", "good.png", "--clusters", 2, "--out", "out") == 2
     told = capsys.readouterr()
     assert told.out.startswith("good.png: 2 clusters → ")
-    assert told.err.splitlines() == ["akorn: good.json: not a readable picture, expected PNG, JPEG or similar"]
+    assert told.err.splitlines() == ["akorn: good.json: not a picture, expected PNG, JPEG or similar"]
 
 
 def test_every_cluster_counts_even_where_a_picture_has_fewer_pixels(
@@ -132,7 +132,7 @@ def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.Monk
 
 def test_models_of_other_tasks_are_refused(here: Path) -> None:
     options = parse(segment.Options, ["good.png", "--model", "sudoku", "--device", "cpu"], "segment")
-    with pytest.raises(AkornError, match="sudoku: a model for sudoku, expected one for objects"):
+    with pytest.raises(AkornError, match="sudoku: this is a model for sudoku, expected one for objects"):
         segment.run(options)
 
 

@@ -83,7 +83,7 @@ def bad_targets(folder: Path) -> list[tuple[Path, str]]:
     os.mkfifo(folder / "pipe")
     (folder / "astray").symlink_to(folder / "none" / "a.txt")
     return [
-        (folder / "folder", "folder: is a folder"),
+        (folder / "folder", "folder: this is a folder"),
         (folder / "none" / "a.txt", "a.txt: the folder .*none does not exist"),
         (folder / "file" / "a.txt", "a.txt: .*file is not a folder"),
         (folder / "pipe", "pipe: this is not an ordinary file"),

@@ -97,7 +97,7 @@ def _readable(path: str | Path) -> Iterator[None]:
     except IsADirectoryError:
         raise AkornError(f"{path}: this is a folder, expected a picture") from None
     except UnidentifiedImageError:
-        raise AkornError(f"{path}: not a readable picture, expected PNG, JPEG or similar") from None
+        raise AkornError(f"{path}: not a picture, expected PNG, JPEG or similar") from None
     except Exception as error:  # damaged files fail in Pillow and its codecs in many ways
         raise AkornError(f"{path}: cannot be read as a picture ({error})") from None
 
