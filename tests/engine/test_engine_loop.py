@@ -153,7 +153,7 @@ def test_a_run_cannot_become_shorter_than_it_is(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AkornError, match="cannot be made"):
+    with pytest.raises(AkornError, match="cannot be created"):
         train(ToyTask(), CONFIG, tmp_path / "file" / "run")
 
 
