@@ -87,7 +87,7 @@ def test_features_are_what_the_head_gets() -> None:
     assert seen.shape == (2, 256, 8, 8)
     torch.testing.assert_close(model.embed(IMAGES, start_seed=0), seen.mean((2, 3)))
     torch.testing.assert_close(model.head(model.embed(IMAGES, start_seed=0)), model(IMAGES, start_seed=0))
-    with pytest.raises(ValueError, match="pictures must be"):
+    with pytest.raises(ValueError, match="pictures are"):
         model.features(torch.zeros(1, 1, 32, 32))
     pieces = akorn.create_model("tetrominoes", pretrained=True)
 

@@ -297,7 +297,7 @@ def test_foreign_settings_and_pictures_are_refused() -> None:
         config_of("robustness", {"architecture": "resnet", "colour": 1})
     model = made(TINY)
     for wrong in (torch.zeros(2, 1, 32, 32), torch.zeros(3, 32, 32), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)):
-        with pytest.raises(ValueError, match="pictures must be"):
+        with pytest.raises(ValueError, match="pictures are"):
             model(wrong)
 
 
