@@ -39,7 +39,7 @@ def test_the_readme_has_a_layer_in_a_network() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+    for target in re.findall(r"(?:\]\(|src=\")([^)#\"]+)[)#\"]", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -50,7 +50,17 @@ def test_the_readme_states_the_figures_of_results() -> None:
     rows = [row for page in pages for row in page.read_text(encoding="utf-8").splitlines()]
     cells = {re.sub(r" \(\d+\)$", "", cell.strip()) for row in rows for cell in row.split("|")}
     table = (TOP / "README.md").read_text(encoding="utf-8").split("## The paper's figures and ours")[1]
-    ours = [row.split("|")[3] for row in table.split("\n\n")[1].splitlines()[2:]]
+    ours = [row.split("|")[3] for row in table.splitlines() if row.startswith("|")][2:]
     assert len(ours) >= 8
-    for figure in (part.strip(" %") for row in ours for part in row.replace("ms", "").split("/")):
+    for figure in (part.strip() for row in ours for part in row.split("/")):
         assert figure in cells, f"{figure} is in no table of the results"
+
+
+def test_the_readme_states_figures_of_results_in_its_prose_too() -> None:
+    pages = [TOP / "RESULTS.md", *(TOP / "results").glob("*.md")]
+    results = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    prose = [line for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines() if not line.startswith("|")]
+    figures = re.findall(r"\b(\d+\.\d)\b(?= (?:%|ms|/))", "\n".join(prose))
+    assert len(figures) >= 5
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", results), f"{figure} is in no page of the results"

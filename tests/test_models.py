@@ -45,9 +45,9 @@ def test_a_name_that_is_near_to_nothing_is_told_what_there_is() -> None:
 
 
 def test_a_model_without_weights_is_not_taken_for_another() -> None:
-    with pytest.raises(AkornError, match=r"no pretrained model 'sudoku-itrsa'; shipped weights are called: .*sudoku"):
+    with pytest.raises(AkornError, match=r"no pretrained model 'sudoku-itrsa'; the shipped models are: .*sudoku"):
         akorn.create_model("sudoku-itrsa", pretrained=True)
-    with pytest.raises(AkornError, match="train it by `akorn train sudoku_itrsa`"):
+    with pytest.raises(AkornError, match="train it with `akorn train sudoku_itrsa`"):
         models.load_model("sudoku-itrsa")
 
 
@@ -86,7 +86,9 @@ def test_the_hub_is_asked_for_hf_names_and_says_so(asked: list[Any], capsys: pyt
     assert capsys.readouterr().err == "akorn: asking the Hugging Face hub for someone/solver\n"
     models.load_model("hf:someone/solver")
     assert capsys.readouterr().err == ""  # told once
-    with pytest.raises(AkornError, match=r"^hf:someone/else: the hub gave .* \(404: there is no such repository\)$"):
+    with pytest.raises(
+        AkornError, match=r"^hf:someone/else: the hub returned .* \(404: there is no such repository\)$"
+    ):
         models.load_model("hf:someone/else")
     assert asked == [("someone/solver", "main"), ("someone/solver", None), ("someone/else", None)]
     assert models.room_of_model("hf:someone/solver") == "sudoku"
@@ -94,7 +96,7 @@ def test_the_hub_is_asked_for_hf_names_and_says_so(asked: list[Any], capsys: pyt
 
 def test_nothing_else_asks_the_hub(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     """A mistyped folder has the shape of a repository's name: a stranger's model must not be loaded for it."""
-    told = r"someone/solver: neither .* a model of the Hugging Face hub is named hf:someone/solver$"
+    told = r"someone/solver: neither .* a model on the Hugging Face hub is named hf:someone/solver$"
     for load in (
         models.load_model,
         models.check_there,
@@ -122,7 +124,7 @@ def test_nothing_else_asks_the_hub(asked: list[Any], capsys: pytest.CaptureFixtu
 )
 def test_names_that_no_repository_has(name: str, asked: list[Any]) -> None:
     for load in (models.load_model, models.check_there):
-        with pytest.raises(AkornError, match="names no model of the Hugging Face hub, expected hf:user/name") as error:
+        with pytest.raises(AkornError, match="is not a name on the Hugging Face hub, expected hf:user/name") as error:
             load(name)
         assert "\x1b" not in str(error.value)
     assert asked == []
@@ -134,11 +136,15 @@ def test_a_mistyped_folder_is_told_what_is_near(tmp_path: Path, monkeypatch: pyt
     for mistyped in ("runs/sudoku-seed1", "runs/sudoko-seed0/model", "run/sudoku-seed0/model", "runs/sudoku-sed0"):
         with pytest.raises(AkornError, match=r"did you mean runs/sudoku-seed0/model\?$"):
             models.load_model(mistyped)
-    with pytest.raises(AkornError, match=r"runs/sudoku-seed0 holds no model; did you mean runs/sudoku-seed0/model\?$"):
+    with pytest.raises(
+        AkornError, match=r"runs/sudoku-seed0 contains no model; did you mean runs/sudoku-seed0/model\?$"
+    ):
         models.load_model("runs/sudoku-seed0")
-    with pytest.raises(AkornError, match=r"no such folder, .* did you mean runs/sudoku-seed0/model\?$"):
+    with pytest.raises(AkornError, match=r"this folder does not exist, .* did you mean runs/sudoku-seed0/model\?$"):
         hub.read_folder(Path("runs/sudoku-seed1/model"))  # what --init of the CIFAR recipes reads
-    with pytest.raises(AkornError, match=r"no such folder, expected one with config.json and model.safetensors$"):
+    with pytest.raises(
+        AkornError, match=r"this folder does not exist, expected one with config.json and model.safetensors$"
+    ):
         hub.read_folder(Path("x" * 300))
     for far in ("runs/xyz", "/nowhere/at/all", "x" * 300, "a\0b"):
         with pytest.raises(

@@ -38,7 +38,7 @@ def test_a_recipe_is_named_after_its_function() -> None:
 def test_a_name_is_registered_once() -> None:
     registry: Registry[int] = Registry("number")
     registry.register("one", 1)
-    with pytest.raises(ValueError, match="number 'one' is registered already"):
+    with pytest.raises(ValueError, match="number 'one' is already registered"):
         registry.register("one", 2)
     assert registry["one"] == 1
 

@@ -28,7 +28,7 @@ def test_commands_are_declared_where_they_live() -> None:
 
 def test_no_two_rooms_have_a_command_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("akorn.bench.commands.COMMANDS", {"solve": ("akorn.bench.commands.bench", "another")})
-    with pytest.raises(ValueError, match="the command 'solve' is registered already"):
+    with pytest.raises(ValueError, match="the command 'solve' is already registered"):
         rooms.commands()
 
 

@@ -226,7 +226,7 @@ def test_bad_input() -> None:
     j = torch.eye(6)
     with pytest.raises(ValueError, match="n=…"):
         lyapunov_conditions(j)
-    with pytest.raises(ValueError, match=r"ask layer_conditions\(layer, c\)"):
+    with pytest.raises(ValueError, match=r"use layer_conditions\(layer, c\)"):
         lyapunov_conditions(KuramotoLayer(6, 2, DenseCoupling(6)), n=2, shape=(1, 6))
     with pytest.raises(ValueError, match="n=…"):  # a whole Ω does not tell where its blocks end
         lyapunov_conditions(j, torch.zeros(6, 6))
@@ -251,7 +251,7 @@ def test_bad_input() -> None:
         lyapunov_conditions(j, torch.zeros(4, 4), n=2)
     with pytest.raises(ValueError, match="c has values that are not finite"):
         lyapunov_conditions(j, c=torch.full((6,), math.nan), n=2)
-    with pytest.raises(ValueError, match="there are"):
+    with pytest.raises(ValueError, match="the conditions are"):
         lyapunov_conditions(j, n=2).deviation("luck")
 
 

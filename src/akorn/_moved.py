@@ -1,4 +1,4 @@
-"""What moved: old names of modules, and names in packages, still import with a DeprecationWarning until version 0.3."""
+"""Old names of modules, and of names in packages, still import until version 0.3, with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ NAMES = {
         "build": "akorn.sudoku.net",
     },
 }
-"""Package or module → its names that live elsewhere now."""
+"""Package or module → its names that have moved elsewhere."""
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module under its old name and gives the very module that lives under the new one."""
+    """Finds a module by its old name and returns the very module that has the new one."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -84,18 +84,18 @@ class _Moved(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has written the old name's spec into the module: put back what it had.
+        # The import system has stored the old name's spec in the module: restore its own.
         module.__spec__, module.__loader__ = self._kept
 
 
 def install() -> None:
-    """Let the old names be found."""
+    """Make the old names importable."""
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
         sys.meta_path.append(_Moved())
 
 
 def with_old_names(package: str, find: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
-    """The `__getattr__` of a package or module that also knows the names which have left it; `find` knows others."""
+    """A `__getattr__` for a package or module that also finds the names that have moved; `find` resolves others."""
 
     def __getattr__(name: str) -> Any:
         new = NAMES[package].get(name)

@@ -1,3 +1,3 @@
-"""The one place the version is written."""
+"""The only place where the version is defined."""
 
 __version__ = "0.2.0.dev0"

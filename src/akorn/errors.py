@@ -1,4 +1,4 @@
-"""The one exception for mistakes that a user can mend; the command line prints it as a line, with status 2."""
+"""The exception for mistakes that a user can fix; the command line prints it in one line, with exit status 2."""
 
 
 class AkornError(ValueError):

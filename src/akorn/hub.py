@@ -1,11 +1,11 @@
-"""Models in folders, in the Hugging Face hub's layout: weights, config and card, read and written whole or refused.
+"""Models in folders, in the Hugging Face hub's layout: weights, config and card. Damaged folders are refused.
 
     folder/
-        model.safetensors     weights, in 16 bits unless asked otherwise; float32 again once loaded
+        model.safetensors     weights, in 16 bits by default; float32 again once loaded
         config.json           task, architecture, settings, and the sha256 of the weights
         README.md             the model card
 
-Nothing is ever unpickled, and a folder on the disk needs no network.
+Nothing is ever unpickled, and a local folder needs no network.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Config(NamedTuple):
     task: str
     settings: dict[str, Any]
     sha256: str | None
-    """Of the file with the weights."""
+    """SHA-256 of the file with the weights."""
 
 
 class Folder(NamedTuple):
-    """What a model's folder holds."""
+    """The content of a model's folder."""
 
     task: str
     settings: dict[str, Any]
@@ -83,17 +83,17 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     """A model that can be saved to and loaded from a folder or the Hugging Face hub (`push_to_hub`)."""
 
     task: ClassVar[str]
-    """The room where it is at home."""
+    """The room that the model belongs to."""
     config: Any
-    """The settings that it was built of: a dataclass of its room's `ARCHITECTURES`."""
+    """The settings that it was built from: a dataclass of its room's `ARCHITECTURES`."""
 
     @property
     def architecture(self) -> str:
-        """Which of its room's kinds of models it is."""
+        """The name of its architecture in the room."""
         return str(self.config.architecture)
 
     def settings(self) -> dict[str, Any]:
-        """All that is needed to build the model again, as JSON values, with its architecture."""
+        """Everything that is needed to rebuild the model, as JSON values, with its architecture."""
         return as_json(self.config)
 
     def save_pretrained(
@@ -110,7 +110,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     ) -> str | None:
         """Write the model's folder; `card` is the text of its README, by default a short one.
 
-        `config` and `model_card_kwargs` are what the hub's own methods pass on: this model knows both itself.
+        `config` and `model_card_kwargs` are arguments of the hub's own methods; they are ignored here.
         """
         folder = Path(save_directory)
         write_folder(folder, self, dtype, card)
@@ -131,10 +131,12 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
         model = load_model(pretrained_model_name_or_path, **hub)
         task = getattr(cls, "task", model.task)  # HubModel itself has none
         if model.task != task:
-            raise AkornError(f"{pretrained_model_name_or_path}: a model for {model.task}, expected one for {task}")
+            raise AkornError(
+                f"{pretrained_model_name_or_path}: this is a model for {model.task}, expected one for {task}"
+            )
         if not isinstance(model, cls):
             raise AkornError(
-                f"{pretrained_model_name_or_path} holds a {type(model).__name__}, expected a {cls.__name__}"
+                f"{pretrained_model_name_or_path} contains a {type(model).__name__}, expected a {cls.__name__}"
             )
         return model.to(device)
 
@@ -144,7 +146,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
 
 
 def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", card: str | None = None) -> None:
-    """Write weights, config and card; each file appears whole or not at all, the config last."""
+    """Write weights, config and card; each file is written atomically, the config last."""
     if dtype not in ("float16", "bfloat16", "float32"):
         raise ValueError(f"dtype is {dtype!r}, expected float16, bfloat16 or float32")
     stored = {name: _narrow(name, tensor, dtype) for name, tensor in model.state_dict().items()}
@@ -164,17 +166,17 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
 
 
 def read_config(folder: Path) -> Config:
-    """Read what a model's folder says of it, or say what is wrong with that."""
-    if not os.path.isdir(folder):  # unlike Path's, it takes names that are too long or hold a zero byte
+    """Read the config of a model's folder, or raise an error that says what is wrong with it."""
+    if not os.path.isdir(folder):  # unlike Path.is_dir, it accepts names that are too long or contain a zero byte
         near = near_folders(folder)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise AkornError(f"{folder}: no such folder, expected one with {CONFIG} and {WEIGHTS}{hint}")
+        raise AkornError(f"{folder}: this folder does not exist, expected one with {CONFIG} and {WEIGHTS}{hint}")
     config = _read_config(folder / CONFIG)
     return Config(config.pop("task"), config, config.pop("sha256", None))
 
 
 def read_folder(folder: Path) -> Folder:
-    """Read a model's folder, or say what is wrong with it."""
+    """Read a model's folder, or raise an error that says what is wrong with it."""
     config = read_config(folder)
     file = folder / WEIGHTS
     try:
@@ -182,7 +184,7 @@ def read_folder(folder: Path) -> Folder:
     except OSError as error:
         raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
     if hashlib.sha256(content).hexdigest() != config.sha256:
-        raise AkornError(f"{file}: damaged, its content is not what {CONFIG} was written for (sha256 differs)")
+        raise AkornError(f"{file}: damaged, its content does not match {CONFIG} (sha256 differs)")
     try:
         weights = parse_safetensors(content)
     except (SafetensorError, ValueError) as error:
@@ -194,16 +196,16 @@ def read_folder(folder: Path) -> Folder:
 
 
 def download(repo: str, **options: Any) -> Path:
-    """The folder of a model of the hub, fetched or from the cache; options of `snapshot_download`."""
+    """The folder of a model from the hub, downloaded or cached; takes options of `snapshot_download`."""
     try:
         return Path(snapshot_download(repo, allow_patterns=[WEIGHTS, CONFIG, CARD], **options))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise AkornError(f"hf:{repo}: the hub gave no model of that name ({reason})") from error
+        raise AkornError(f"hf:{repo}: the hub returned no model of that name ({reason})") from error
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], where: str | Path) -> None:
-    """Put stored weights into a model, in the model's own precision; names and shapes must be the model's."""
+    """Load stored weights into a model, in the model's own precision; names and shapes must match."""
     check_shapes(model, weights, where)
     now = model.state_dict()
     model.load_state_dict({name: tensor.to(now[name].dtype) for name, tensor in weights.items()})
@@ -220,7 +222,7 @@ def check_shapes(model: nn.Module, weights: dict[str, Tensor], where: str | Path
 
 
 def default_card(model: HubModel) -> str:
-    """A short model card with the facts that the model itself knows."""
+    """A short model card with facts from the model itself."""
     count = sum(parameter.numel() for parameter in model.parameters())
     settings = "\n".join(f"| {name} | {value} |" for name, value in model.settings().items())
     return (
@@ -232,16 +234,16 @@ def default_card(model: HubModel) -> str:
 
 
 def _narrow(name: str, tensor: Tensor, dtype: StoredType) -> Tensor:
-    """The tensor as it is stored: floating point in `dtype`, everything else as it is.
+    """The tensor in its stored form: floating point in `dtype`, everything else unchanged.
 
-    BatchNorm's statistics too: a variance may be larger than 16 bits can say.
+    BatchNorm's statistics also stay unchanged: a variance may be too large for 16 bits.
     """
     tensor = tensor.detach().cpu()
     if not tensor.is_floating_point() or name.rpartition(".")[2] in ("running_mean", "running_var"):
         return tensor.contiguous()
     narrow = tensor.to(getattr(torch, dtype)).contiguous()
     if not bool(narrow.isfinite().all()):
-        raise AkornError(f"tensor {name!r} has values that are not finite, or not in {dtype}: nothing was written")
+        raise AkornError(f"tensor {name!r} has values that are not finite, or overflow in {dtype}: nothing was written")
     return narrow
 
 

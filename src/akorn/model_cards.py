@@ -1,4 +1,4 @@
-"""What a model's card, the README.md in its folder, says of it: in a word, and its first scores. Torch-free."""
+"""Reads a model's card, the README.md in its folder: a short description and the first scores. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CARD = "README.md"
-"""The file in a model's folder that tells people of it."""
+"""The name of the card in a model's folder."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a list of models shows of one."""
+    """What a list of models shows about a model."""
 
     about: str = ""
-    """What stands behind the name in the card's title, "# name: …"."""
+    """The text after the name in the card's title, "# name: …"."""
     measured: str = ""
-    """What the scores are of, or how they were got: the first cell of their row."""
+    """What was scored, or how: the first cell of the row."""
     scores: dict[str, float] = field(default_factory=dict)
     """The first row of the card's last table, by the headings of its columns, without the paper's own figures."""
 
@@ -27,7 +27,7 @@ class Card:
 
 
 def read_card(file: Path) -> Card:
-    """What a card says; an empty one where there is no card, or none that has a table of scores."""
+    """Read a card; empty if there is no card, or none with a table of scores."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

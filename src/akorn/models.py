@@ -1,7 +1,7 @@
-"""Models by name: name → config → model → weights. Torch-free to import, so that listing is quick.
+"""Models by name: name → config → model → weights. Imports no torch, so that listing is fast.
 
-A name is that of shipped weights, a folder, a recipe, or `hf:user/name`, a repository of the Hugging Face hub. Nothing
-else is ever looked for on the network: a mistyped folder must not load a stranger's model. `akorn.hub` reads and writes
+A name is that of shipped weights, a folder, a recipe, or `hf:user/name`, a repository on the Hugging Face hub. Nothing
+else is ever looked up on the network: a mistyped folder must not load a stranger's model. `akorn.hub` reads and writes
 the folders, and `akorn.rooms` finds the class for a folder's settings.
 """
 
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 WEIGHTS = Path(__file__).parent / "weights"
-"""The folders of the models that ship."""
+"""The folder with the shipped models."""
 HUB = "hf:"
-"""What the name of a model of the Hugging Face hub begins with."""
+"""The prefix of names on the Hugging Face hub."""
 HEAD = "head."
-"""What the names of a classifier's weights behind its features begin with."""
+"""The prefix of the weights of a classifier's head."""
 
 
 def list_models(*, pretrained: bool = False) -> list[str]:
@@ -53,11 +53,11 @@ def list_models(*, pretrained: bool = False) -> list[str]:
 def create_model(
     name: str, pretrained: bool = False, *, num_classes: int | None = None, seed: int | None = None, **overrides: Any
 ) -> HubModel:
-    """Build a model by its name, in eval mode with shipped weights where `pretrained`; overrides change its settings.
+    """Build a model by its name, with `pretrained` in eval mode with shipped weights; overrides change its settings.
 
-    num_classes: of a classifier; it gets a new head for so many, on the shipped weights where `pretrained`, even if
-    the number is that of the old one. seed: draws all that is new; None: torch's own generator does. Other overrides
-    that change the weights' shapes cannot go together with `pretrained`.
+    num_classes: gives a classifier a new head with this many classes, on the shipped weights if `pretrained`, even if
+    the number is the old one. seed: for everything that is newly initialised; None uses torch's own generator. Other
+    overrides that change the shapes of weights cannot be combined with `pretrained`.
     """
     import torch
 
@@ -69,7 +69,7 @@ def create_model(
         raise AkornError(unknown("model", name, list_models()))
     if pretrained and name not in shipped:
         known = ", ".join(shipped) or "none"
-        raise AkornError(f"there is no pretrained model {name!r}; shipped weights are called: {known}")
+        raise AkornError(f"there is no pretrained model {name!r}; the shipped models are: {known}")
     if name in shipped:
         room, settings, _ = read_config(folder)
     else:
@@ -98,7 +98,7 @@ def create_model(
 
 
 def _classes(name: str, settings: dict[str, Any], count: int) -> dict[str, Any]:
-    """The settings of a head for so many classes; AkornError where the model has none."""
+    """The settings of a head for this many classes; AkornError if the model is not a classifier."""
     if "classes" not in settings:
         raise AkornError(f"num_classes is for the CIFAR-10 classifiers (cifar10-…): {name!r} has no classes")
     return {"head": "classes", "classes": count}
@@ -116,7 +116,7 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
     folder = _find(name_or_folder, hub)
     stored = read_folder(folder)
     if stored.task not in rooms.ROOMS:
-        raise AkornError(f"{folder}: a model for {stored.task!r}, which this akorn does not know")
+        raise AkornError(f"{folder}: this is a model for {stored.task!r}, a task that this akorn does not know")
     try:
         with torch.device("meta"):  # shapes alone: what config.json says is not built unless the weights are that large
             outline = rooms.build(stored.task, stored.settings)
@@ -129,7 +129,7 @@ def load_model(name_or_folder: str | Path, **hub: Any) -> HubModel:
 
 
 def room_of_model(name_or_folder: str | Path) -> str | None:
-    """Where a model is at home, by its folder's config, how its name begins, or its name; None where none tells."""
+    """The room of a model, by its folder's config, the prefix of its name, or its name; None if unknown."""
     name = str(name_or_folder).replace("_", "-")
     if _repository(name_or_folder) is not None:
         name_or_folder = _find(name_or_folder, {})
@@ -145,7 +145,7 @@ def room_of_model(name_or_folder: str | Path) -> str | None:
 
 
 def check_there(name_or_folder: str | Path) -> None:
-    """AkornError where there is no model; one of the hub passes unasked."""
+    """AkornError if there is no such model; a model of the hub is not checked."""
     if _repository(name_or_folder) is not None:
         return
     from akorn.hub import read_folder
@@ -154,10 +154,10 @@ def check_there(name_or_folder: str | Path) -> None:
 
 
 def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
-    """What `akorn train` left about a model's training in its folder, or in that of shipped weights.
+    """What `akorn train` wrote about a model's training into its folder, or into that of shipped weights.
 
-    `weights_sha256` is of the weights that are there now: it tells two runs with the same settings and seed apart.
-    None where no file tells the recipe, AkornError where the file is damaged.
+    `weights_sha256` is that of the current weights: it tells two runs with the same settings and seed apart.
+    None if there is no such file, AkornError if it is damaged.
     """
     folder = _here(name_or_folder)
     origin = read_training(folder)
@@ -168,9 +168,9 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
 
 
 def _here(name_or_folder: str | Path) -> Path:
-    """The folder on this disk that is meant: a model's, or that of the shipped weights of this name.
+    """The local folder of a model: the given one, or that of the shipped weights of this name.
 
-    A folder without a model, such as one of data, does not hide the shipped weights of its name.
+    A folder without a model, such as a data folder, does not hide the shipped weights of its name.
     """
     folder, name = Path(name_or_folder), str(name_or_folder).replace("_", "-")
     own = os.path.exists(folder / CONFIG_FILE) or name not in list_models(pretrained=True)
@@ -178,14 +178,14 @@ def _here(name_or_folder: str | Path) -> Path:
 
 
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
-    """The folder that is meant: an existing one, shipped weights, or, where the name says so, one from the hub."""
+    """The folder of a model: an existing one, shipped weights, or one from the hub if the name says so."""
     repository = _repository(name_or_folder)
     if repository is None:
         folder = _here(name_or_folder)
         if not os.path.isdir(folder):  # unlike Path's, it takes names that are too long or hold a zero byte
             raise AkornError(_not_here(name_or_folder))
         if not (folder / CONFIG_FILE).exists() and (folder / "model" / CONFIG_FILE).exists():
-            raise AkornError(f"{folder} holds no model; did you mean {folder / 'model'}?")
+            raise AkornError(f"{folder} contains no model; did you mean {folder / 'model'}?")
         return folder
     from akorn.hub import download
 
@@ -196,32 +196,32 @@ def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:
 
 
 _ASKED: set[str] = set()
-"""Repositories of which a line has told that the hub is asked for them."""
+"""Repositories for which the line about the hub has been printed."""
 
 
 def _repository(name_or_folder: str | Path) -> str | None:
-    """`user/name` of `hf:user/name`; None for what is not meant to be on the hub."""
+    """`user/name` of `hf:user/name`; None for other names."""
     text = str(name_or_folder)
     if not text.startswith(HUB):
         return None
     repository = text.removeprefix(HUB)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", repository, re.ASCII) is None:
-        raise AkornError(f"{text!r} names no model of the Hugging Face hub, expected hf:user/name")
+        raise AkornError(f"{text!r} is not a name on the Hugging Face hub, expected hf:user/name")
     return repository
 
 
 def _not_here(name_or_folder: str | Path) -> str:
-    """One line for what is no folder here and does not ship: what may have been meant."""
+    """One line for a name that is neither a folder nor shipped, with suggestions."""
     text = str(name_or_folder)
     name, shipped = text.replace("_", "-"), list_models(pretrained=True)
     if name in rooms.models():
         recipe = rooms.models()[name][1]
         return (
-            f"{text}: its weights do not ship (those of {', '.join(shipped) or 'none'} do); train it by"
+            f"{text}: its weights do not ship (those of {', '.join(shipped) or 'none'} do); train it with"
             f" `akorn train {recipe}`, and name the model's folder, runs/{recipe}-seed0/model"
         )
     near = near_folders(Path(text))
     hint = f"did you mean {' or '.join(near)}?" if near else suggest(name, shipped)
     if re.fullmatch(r"\w[\w.-]*/[\w.-]+", text) and not near:
-        hint += f"; a model of the Hugging Face hub is named hf:{text}"
+        hint += f"; a model on the Hugging Face hub is named hf:{text}"
     return f"{text}: neither a model's folder nor the name of shipped weights: {hint}"

@@ -1,4 +1,4 @@
-"""Models' folders whose paths are near to one that does not exist, for "did you mean". Torch-free."""
+"""Model folders with a path similar to one that does not exist, for "did you mean". Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from akorn.settings import CONFIG_FILE
 
 _LOOKED_AT = 2000
-"""Entries of the disk that are looked at, at most: a hint is not worth a long search."""
+"""The largest number of files and folders to look at: a hint is not worth a long search."""
 
 
 def near_folders(path: Path, count: int = 3) -> list[str]:
-    """Up to `count` existing models' folders that may have been meant by `path`, the nearest first."""
+    """Up to `count` existing model folders that `path` may have meant, the most similar first."""
     ancestor = next((parent for parent in path.parents if os.path.isdir(parent)), None)
     if ancestor is None:
         return []
@@ -23,14 +23,14 @@ def near_folders(path: Path, count: int = 3) -> list[str]:
     for folder in _models_below(ancestor, depth=len(wanted.parts) + 1):
         name = folder.relative_to(ancestor)
         found[str(name)] = str(folder)
-        if name.name == "model":  # runs/x is often said for runs/x/model
+        if name.name == "model":  # runs/x is often written for runs/x/model
             found.setdefault(str(name.parent), str(folder))
     near = get_close_matches(str(wanted), found, n=2 * count, cutoff=0.7)
     return list(dict.fromkeys(found[name] for name in near))[:count]
 
 
 def _models_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Folders with a model's config at most `depth` levels below, those that are near the top first."""
+    """Folders with a model's config, at most `depth` levels below, upper levels first."""
     level, left = [folder], _LOOKED_AT
     for _ in range(depth):
         below: list[Path] = []

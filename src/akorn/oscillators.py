@@ -35,7 +35,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Below this length a vector has no direction: Π makes it zero, and its gradient too.
+# Below this length a vector has no direction: Π sets it and its gradient to zero.
 TINY = 1e-12
 
 
@@ -90,11 +90,11 @@ def rotate(x: Tensor, omega: Tensor, dim: int = -1) -> Tensor:
     """Natural rotation Ωᵢxᵢ.
 
     x: grouped oscillators. omega: [N, N], one for all, or [oscillators, N, N], one each; antisymmetric for a
-    rotation, though nothing here depends on it.
+    rotation, but any matrix works.
     """
     if dim >= 0:
         dim -= x.ndim
-    positions = -dim - 1  # axes behind the components: 0 for tokens, 2 for pictures
+    positions = -dim - 1  # axes after the components: 0 for tokens, 2 for pictures
     moved = x.movedim(dim, -1)  # [..., oscillators, (H, W,) N]
     if omega.ndim == 2:
         return (moved @ omega.mT).movedim(-1, dim)
@@ -125,9 +125,9 @@ def pairs_matrix(rate: Tensor, n: int) -> Tensor:
 
 
 def energy(x: Tensor, jx: Tensor, c: Tensor) -> Tensor:
-    """E = −½ Σᵢⱼ xᵢᵀJᵢⱼxⱼ − Σᵢ cᵢᵀxᵢ (Eq. 3), one value a sample: [B].
+    """E = −½ Σᵢⱼ xᵢᵀJᵢⱼxⱼ − Σᵢ cᵢᵀxᵢ (Eq. 3), one value per sample: [B].
 
-    x, jx = Jx and c have one shape, batch first; grouped or not makes no difference.
+    x, jx = Jx and c have the same shape, batch first; they may be grouped or not.
     """
     return _dot(x, jx, -0.5) + _dot(x, c, -1.0)
 
@@ -138,7 +138,7 @@ def published_energy(x: Tensor, jx: Tensor, c: Tensor) -> Tensor:
 
 
 def _dot(a: Tensor, b: Tensor, factor: float) -> Tensor:
-    """Factor · ⟨a, b⟩ a sample, summed in float32 at least: bfloat16 would lose the differences that matter."""
+    """Factor · ⟨a, b⟩ per sample, summed in float32 or wider: bfloat16 would lose the differences that matter."""
     wide = torch.promote_types(torch.promote_types(a.dtype, b.dtype), torch.float32)
     return factor * (a.to(wide) * b.to(wide)).flatten(1).sum(1)
 

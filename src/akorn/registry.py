@@ -1,5 +1,5 @@
-"""Names → what they stand for: recipes, models' settings, data sets, attacks. Each is registered once, where it is
-defined. Torch-free.
+"""Registries by name: recipes, settings of models, data sets, attacks. Each entry is registered once, where it is
+defined. Imports no torch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Recipe = TypeVar("Recipe")
 
 
 class Registry(Mapping[str, Value], Generic[Value]):
-    """A mapping that refuses a second entry of a name, and names what is near to one that it does not know.
+    """A mapping that refuses duplicate names and suggests similar ones for an unknown name.
 
     Args:
-        what: what the names stand for, as errors call it: "recipe", "data set".
+        what: what the names stand for, for error messages: "recipe", "data set".
 
     """
 
@@ -30,13 +30,13 @@ class Registry(Mapping[str, Value], Generic[Value]):
         self._entries: dict[str, Value] = {}
 
     def register(self, name: str, value: Value) -> None:
-        """Enter a name; ValueError where it is taken."""
+        """Register a name; ValueError if it is taken."""
         if name in self._entries:
-            raise ValueError(f"the {self.what} {name!r} is registered already")
+            raise ValueError(f"the {self.what} {name!r} is already registered")
         self._entries[name] = value
 
     def find(self, name: str) -> Value:
-        """What a name stands for; AkornError with the names that are meant perhaps, or else all of them."""
+        """The entry of a name; AkornError with similar names, or all of them, if it is unknown."""
         if name not in self._entries:
             raise AkornError(unknown(self.what, name, self._entries))
         return self._entries[name]
@@ -57,13 +57,13 @@ class Recipes(Registry[Callable[[], Recipe]]):
     @RECIPES.add
     def sudoku_akorn() -> SudokuRecipe: …
 
-    @RECIPES.add(weights="sudoku-paper")      # the weights of this name ship, and this recipe made them
+    @RECIPES.add(weights="sudoku-paper")      # this recipe made the shipped weights of this name
     """
 
     def __init__(self) -> None:
         super().__init__("recipe")
         self.shipped: dict[str, str] = {}
-        """Weights in the package → the recipe that made them."""
+        """Shipped weights → the recipe that made them."""
 
     @overload
     def add(self, function: Callable[[], Recipe]) -> Callable[[], Recipe]: ...
@@ -72,7 +72,7 @@ class Recipes(Registry[Callable[[], Recipe]]):
     def add(self, *, weights: str | None = None) -> Callable[[Callable[[], Recipe]], Callable[[], Recipe]]: ...
 
     def add(self, function: Callable[[], Recipe] | None = None, *, weights: str | None = None) -> Any:
-        """Register a function under its own name, which the recipe it returns gets too."""
+        """Register a function under its own name, which also becomes the name of its recipe."""
 
         def enter(function: Callable[[], Recipe]) -> Callable[[], Recipe]:
             name = function.__name__
@@ -91,13 +91,13 @@ class Recipes(Registry[Callable[[], Recipe]]):
 
 
 class Architectures(Registry[type]):
-    """A room's kinds of models: a frozen dataclass of settings each, and where the module that it describes lives.
+    """A room's architectures: a frozen dataclass of settings for each, and the import path of its module.
 
     @ARCHITECTURES.add("akorn", model="akorn.sudoku.model:SudokuModel")
     @dataclass(frozen=True)
     class SudokuConfig: …
 
-    The model is given as words, so that settings can be read without torch.
+    The model is given as a string, so that settings can be read without torch.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Architectures(Registry[type]):
         self._models: dict[type, str] = {}
 
     def add(self, name: str, *, model: str) -> Callable[[type[Config]], type[Config]]:
-        """Register a class of settings; it gets its name as the class attribute `architecture`."""
+        """Register a class of settings; its name becomes the class attribute `architecture`."""
 
         def enter(config: type[Config]) -> type[Config]:
             config.architecture = name  # type: ignore[attr-defined]
@@ -130,12 +130,12 @@ def load(place: str) -> Any:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """One line for a name that is not known: those that are near to it, or all."""
+    """One line for an unknown name, with similar known names, or all of them."""
     return f"unknown {what} {name!r}: {suggest(name, known)}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The known names that are near to one that is not known, or else all of them."""
+    """The known names that are similar to an unknown one, or all of them."""
     known = list(known)
     near = get_close_matches(name, known, n=3)
     return f"did you mean {' or '.join(near)}?" if near else f"the known ones are {', '.join(known) or 'none'}"

@@ -1,14 +1,14 @@
-"""The rooms: one folder per task, all of the same shape, so that names and commands find their parts. Torch-free.
+"""The rooms: one folder per task, all with the same layout, so that commands find their parts. Imports no torch.
 
     akorn/ROOM/config.py     `ARCHITECTURES`: the models' settings, and `check(config)`
     akorn/ROOM/recipes.py    `RECIPES`: functions that return a recipe
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
-    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own, and
-                             perhaps `USE`: the command that uses one of its models
+    akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of the room's own commands, and
+                             optionally `USE`: the command that uses one of its models
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
-A new task adds these and its name to `ROOMS`. The last two are for rooms that have something to score or to make.
+A new task adds these, and its name to `ROOMS`. The last two are for rooms with something to score or to generate.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 ROOMS = ("sudoku", "objects", "robustness")
 
 COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
-"""Whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
+"""Rooms whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
 
 
 class Recipe(Protocol):
-    """What all recipes have; each room's own is a frozen dataclass."""
+    """What all recipes have in common; each room's recipe is a frozen dataclass."""
 
     @property
     def name(self) -> str:
-        """As `akorn train NAME` takes it."""
+        """The name for `akorn train NAME`."""
         ...
 
     @property
@@ -48,17 +48,17 @@ class Recipe(Protocol):
 
     @property
     def train(self) -> TrainConfig:
-        """What the training loop is told."""
+        """The settings of the training loop."""
         ...
 
     @property
     def data(self) -> Any:
-        """What to train on; its `path` is a user's own data."""
+        """The training data; `path` is for a user's own data."""
         ...
 
     @property
     def valid(self) -> Any:
-        """What to score while training; its `path` is a user's own data."""
+        """The validation data; `path` is for a user's own data."""
         ...
 
 
@@ -68,12 +68,12 @@ def part(room: str, name: str) -> ModuleType:
 
 
 def parts(name: str) -> dict[str, ModuleType]:
-    """A module of every room that has it."""
+    """The module of that name of every room that has it."""
     return {room: part(room, name) for room in ROOMS if find_spec(f"akorn.{room}.{name}") is not None}
 
 
 def commands() -> Registry[tuple[str, str]]:
-    """Every command: name → (module, what it does); ValueError where two rooms have one of the same name."""
+    """Every command: name → (module, what it does); ValueError if two rooms have a command of the same name."""
     found: Registry[tuple[str, str]] = Registry("command")
     for folder in COMMAND_FOLDERS:
         for name, entry in part(folder, "commands").COMMANDS.items():
@@ -87,7 +87,7 @@ def recipes() -> dict[str, Callable[[], Recipe]]:
 
 
 def models() -> dict[str, tuple[str, str]]:
-    """Models that can be built by name: → (room, recipe). Those of the recipes, and the weights made by them."""
+    """Models that can be built: name → (room, recipe). They are those of the recipes, and the shipped weights."""
     return dict(_models())
 
 
@@ -106,7 +106,7 @@ def settings_of(room: str, recipe: str) -> dict[str, Any]:
 
 
 def config_of(room: str, settings: Mapping[str, Any]) -> Any:
-    """The config that JSON values describe; AkornError names the one that is unknown or cannot be."""
+    """The config that JSON values describe; AkornError names a value that is unknown or impossible."""
     module = part(room, "config")
     config = from_json(settings, module.ARCHITECTURES)
     module.check(config)
@@ -120,7 +120,7 @@ def build(room: str, settings: Mapping[str, Any]) -> HubModel:
 
 
 def room_of_recipe(name: str) -> str:
-    """Where a recipe is at home."""
+    """The room of a recipe."""
     for room in ROOMS:
         if name in part(room, "recipes").RECIPES:
             return room
@@ -128,7 +128,7 @@ def room_of_recipe(name: str) -> str:
 
 
 def room_of_prefix(name: str) -> str | None:
-    """The room that evaluates models whose names begin so, beside its own."""
+    """The room that also evaluates models whose names have this prefix."""
     for room in ROOMS:
         if name.startswith(getattr(part(room, "commands"), "EVALUATES", ())):
             return room

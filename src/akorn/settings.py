@@ -1,4 +1,4 @@
-"""Models' settings: frozen dataclasses, one per architecture, as JSON values and back. Torch-free."""
+"""Settings of models: frozen dataclasses, one per architecture, to and from JSON values. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WEIGHTS_FILE = "model.safetensors"
 """The file beside it that holds the weights."""
 
 LIMIT = 2**16
-"""No whole number among the settings may be larger, unless `LIMITS` says otherwise: a mistyped or forged one would keep
-a machine busy for ever, or take all its memory."""
+"""The largest whole number among the settings, unless `LIMITS` says otherwise: a mistyped or forged one would keep a
+machine busy forever, or take all its memory."""
 LIMITS = {"blocks": 1024, "steps": 100_000, "kernel": 255, "kernels": 255, "image_size": 4096, "size": 1024}
-_LENGTH = 1024  # of settings that are a list, one number for each block
+_LENGTH = 1024  # of settings that are lists, with one number per block
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def as_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(settings: Mapping[str, Any], classes: Mapping[str, type[Config]]) -> Config:
-    """What `as_json` wrote, its values unchecked; AkornError names an architecture or field that is unknown.
+    """Read what `as_json` wrote, without checking values; AkornError names an unknown architecture or field.
 
-    A setting that a class has got later stands in its `absent`, with the value that older models had.
+    Settings that a class got later are listed in its `absent`, with the values for older models.
     """
     architecture = settings.get("architecture")
     kind = classes.get(architecture) if isinstance(architecture, str) else None
@@ -75,7 +75,7 @@ def check_fields(config: Any) -> None:
 
 
 def _check_limit(name: str, value: object) -> None:
-    """Refuse whole numbers that are too large to build anything of."""
+    """Refuse whole numbers that are too large to build a model."""
     limit = LIMITS.get(name, LIMIT)
     each = value if isinstance(value, tuple) else (value,)
     if len(each) > _LENGTH:

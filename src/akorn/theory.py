@@ -1,4 +1,4 @@
-"""The appendix's theory as code: when is the energy sure to fall?
+"""The theory of the paper's appendix as code: when is the energy guaranteed to fall?
 
 Written with all oscillators stacked, the dynamics and the energy are (Eq. 2 and 3)
 
@@ -11,13 +11,13 @@ and E never rises along the dynamics if
     3. Ωᵢcᵢ = 0 for every oscillator;
     4. [J, Ω] = JΩ − ΩJ = 0.
 
-The appendix asks in its first proposition for less than 4, that [J, Ω] be positive semi-definite, and in its second
+The appendix's first proposition asks for less than 4, namely that [J, Ω] be positive semi-definite, and its second
 for [J, Ω] = 0. The two coincide. A commutator has no trace, tr(JΩ) = tr(ΩJ); under 1 and 2 it is symmetric; and a
 positive semi-definite matrix of zero trace has eigenvalues that are ≥ 0 and sum to 0, so it is 0. (Nor does it help
-that states are no arbitrary vectors: the mean of xᵀ[J, Ω]x over all states on the spheres is tr[J, Ω]/N = 0 too, so
-if it is nowhere negative it is zero everywhere.) So 4 is what is checked here.
+that states are not arbitrary vectors: the mean of xᵀ[J, Ω]x over all states on the spheres is tr[J, Ω]/N = 0 too, so
+if it is nowhere negative it is zero everywhere.) So 4 is checked here.
 
-A coupling with a bias, x ↦ Jx + b, is asked with c + b for c: that is where b belongs in the energy.
+For a coupling with a bias, x ↦ Jx + b, c + b takes the place of c, since b belongs there in the energy.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ FAILURES = {
     KERNEL: "Ωc ≠ 0",
     COMMUTE: "[J, Ω] ≠ 0",
 }
-"""How to say that a condition is violated."""
+"""The words for a violated condition."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One of the appendix's conditions and how it came out."""
+    """One of the appendix's conditions and the result of its check."""
 
     name: str
     deviation: float
-    """How far off, relative to the size of what is compared: 0 if it holds exactly, about 1 if not at all;
-    NaN where the question makes no sense, since J is no matrix."""
+    """The deviation, relative to the size of what is compared: 0 if it holds exactly, about 1 if not at all;
+    NaN if the question makes no sense because J is not a matrix."""
     holds: bool
 
     @property
@@ -88,7 +88,7 @@ class Condition:
 
     @property
     def failure(self) -> str:
-        """What is so if it does not hold."""
+        """What is the case if it does not hold."""
         return FAILURES[self.name]
 
 
@@ -100,12 +100,12 @@ class LyapunovReport:
 
     @property
     def holds(self) -> bool:
-        """Whether all hold, so that the energy cannot rise (up to O(γ²) a step, which the step size costs)."""
+        """Whether all hold, so that the energy cannot rise (up to O(γ²) per step, because of the step size)."""
         return all(condition.holds for condition in self.conditions)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of those that were found to be violated."""
+        """The names of the violated conditions."""
         return tuple(c.name for c in self._violated())
 
     @property
@@ -117,11 +117,11 @@ class LyapunovReport:
         return [c for c in self.conditions if c.checked and not c.holds]
 
     def deviation(self, name: str) -> float:
-        """How far off a condition is."""
+        """The deviation of a condition."""
         for condition in self.conditions:
             if condition.name == name:
                 return condition.deviation
-        raise ValueError(f"no condition {name!r}; there are: {', '.join(c.name for c in self.conditions)}")
+        raise ValueError(f"no condition {name!r}; the conditions are: {', '.join(c.name for c in self.conditions)}")
 
     def __str__(self) -> str:
         if self.holds:
@@ -143,26 +143,26 @@ def lyapunov_conditions(
 ) -> LyapunovReport:
     """Check the sufficient conditions of this module's docstring for given J, Ω and c.
 
-    Nothing is ever built as a matrix that was not given as one: J is applied to random states u, v in float64, and
-    ⟨u, Jv⟩ = ⟨Ju, v⟩ and JΩv = ΩJv are compared, so pictures and attention can be checked too. Random probes miss a
-    violation with probability zero, up to the tolerance. They come one at a time: memory is that of a few states.
+    No matrix is built unless it was given as one: J is applied to random states u, v in float64, and ⟨u, Jv⟩ = ⟨Ju, v⟩
+    and JΩv = ΩJv are compared, so pictures and attention can be checked too. Random probes miss a violation with
+    probability zero, up to the tolerance. They are drawn one at a time, so only a few states are in memory.
 
     Args:
         coupling: J, as a matrix [C·N, C·N], as blocks [C, C, N, N], or as any module or function on states. A module
             is copied to float64 and eval mode; a function must take float64. One that is not linear, attention for
-            example, fails the condition that J does not depend on the state, and no other question about J is asked.
+            example, fails the condition that J does not depend on the state, and J is not checked further.
             The constant b of an affine one, x ↦ Jx + b, counts as part of c.
         omega: Ω, as [N, N] for all, [C, N, N] one each, the whole [C·N, C·N], a module of `akorn.nn`, or None for 0.
         c: the stimulus, in the shape of the states, or None for 0.
-        n: rotating dimensions N; needed unless the blocks or omega tell.
+        n: rotating dimensions N; needed unless the blocks or omega determine it.
         shape: of the states, [B, C], [B, tokens, C] or [B, C, H, W]; needed if J is a function and c is None.
         probes: number of pairs of random states; more give the deviations more precisely.
-        tolerance: relative deviation that is forgiven; by default a little more than float32's rounding.
+        tolerance: accepted relative deviation; by default a little more than float32's rounding.
         seed: of the random states.
 
     """
     if isinstance(coupling, KuramotoLayer):
-        raise ValueError("a layer is more than its coupling J: ask layer_conditions(layer, c)")
+        raise ValueError("a layer is more than its coupling J: use layer_conditions(layer, c)")
     if isinstance(probes, bool) or not isinstance(probes, int) or probes < 1:
         raise ValueError(f"probes must be a whole number of at least 1, got {probes!r}")
     n = _dimensions(coupling, omega, n)
@@ -201,18 +201,18 @@ def lyapunov_conditions(
 
 
 def layer_conditions(layer: KuramotoLayer, c: Tensor, **options: int | float) -> LyapunovReport:
-    """`lyapunov_conditions` of a layer, with c as its stimulus module and bias make it; options as there.
+    """`lyapunov_conditions` of a layer, with c after its stimulus module and bias; the same options apply.
 
     c is one stimulus, constant in time and in the shape of the states: the theory has no other.
     """
     if not isinstance(layer.rule, Kuramoto):
-        raise ValueError(f"the theory is about the rule Kuramoto, the layer has {type(layer.rule).__name__}")
+        raise ValueError(f"the theory is about the rule Kuramoto, but the layer has {type(layer.rule).__name__}")
     if not isinstance(c, Tensor):
         raise ValueError(f"c must be an array that is constant in time, got {type(c).__name__}: pass one step's c")
     if c.ndim not in (2, 3, 4) or c.shape[-1 if c.ndim < 4 else -3] != layer.channels:
         raise ValueError(
             f"c must be constant in time, [B, C], [B, tokens, C] or [B, C, H, W] with C = {layer.channels}, got shape"
-            f" {list(c.shape)}: of one for each step, pass one step's"
+            f" {list(c.shape)}: pass that of one step"
         )
     with torch.no_grad():
         drive = layer.drive(c, c.ndim)(0)
@@ -220,7 +220,7 @@ def layer_conditions(layer: KuramotoLayer, c: Tensor, **options: int | float) ->
 
 
 def _constant(apply_j: Callable[[Tensor], Tensor], size: tuple[int, ...], device: torch.device) -> Tensor:
-    """What the coupling makes of 0: the b of Jx + b; 0 where the coupling is not defined there, so not affine."""
+    """The coupling of 0: the b of Jx + b; 0 if the coupling is not defined there, hence not affine."""
     zero = torch.zeros(size, dtype=torch.float64, device=device)
     constant = apply_j(zero)
     if constant.shape != zero.shape:
@@ -231,7 +231,7 @@ def _constant(apply_j: Callable[[Tensor], Tensor], size: tuple[int, ...], device
 def _deviations(
     apply_j: Callable[[Tensor], Tensor], constant: Tensor, rotated: Callable[[Tensor], Tensor], probes: int, seed: int
 ) -> tuple[float, float, float]:
-    """How far J is from linear, from symmetric and from commuting with Ω, relative to ‖J‖."""
+    """How far J is from being linear, symmetric, and commuting with Ω, relative to ‖J‖."""
     generator = torch.Generator().manual_seed(seed)
     bent = combined = image = commutator = 0.0  # sums of squares
     skew: list[float] = []
@@ -245,7 +245,7 @@ def _deviations(
         ju, jv = apply_j(u) - constant, apply_j(v) - constant
         if not jv.isfinite().all():
             raise ValueError("J has values that are not finite")
-        # In the mean over random states ‖Jv‖² is ‖J‖², (⟨u, Jv⟩ − ⟨Ju, v⟩)² is ‖J − Jᵀ‖² and ‖[J, Ω]v‖² is ‖[J, Ω]‖².
+        # On average over random states, ‖Jv‖² is ‖J‖², (⟨u, Jv⟩ − ⟨Ju, v⟩)² is ‖J − Jᵀ‖² and ‖[J, Ω]v‖² is ‖[J, Ω]‖².
         image += (_norm(ju) ** 2 + _norm(jv) ** 2) / 2
         pairs = [((u, ju), (v, jv)), *product(((u, ju), (v, jv)), earlier)]
         skew += [float((x * jy).sum() - (jx * y).sum()) ** 2 for (x, jx), (y, jy) in pairs]
@@ -259,7 +259,7 @@ def _deviations(
 
 
 def _dimensions(coupling: Coupling, omega: Tensor | nn.Module | None, n: int | None) -> int:
-    """N, from whichever argument tells it."""
+    """N, from whichever argument determines it."""
     if n is None and isinstance(coupling, Tensor) and coupling.ndim == 4:
         n = coupling.shape[-1]
     whole = isinstance(coupling, Tensor) and isinstance(omega, Tensor) and omega.shape == coupling.shape
@@ -273,7 +273,7 @@ def _dimensions(coupling: Coupling, omega: Tensor | nn.Module | None, n: int | N
 def _as_function(
     coupling: Coupling, c: Tensor | None, shape: Sequence[int] | None
 ) -> tuple[Callable[[Tensor], Tensor], tuple[int, ...], torch.device]:
-    """J as a function on float64 states, their shape (batch first), and where they live."""
+    """J as a function on float64 states, their shape (batch first), and their device."""
     if isinstance(coupling, Tensor):
         matrix = coupling.detach().double()
         if matrix.ndim == 4:  # J_ij at [i, j]: rows are (i, component), columns (j, component)
@@ -281,15 +281,15 @@ def _as_function(
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"J must be [C·N, C·N] or [C, C, N, N], got shape {list(coupling.shape)}")
         if c is not None and c.numel() % len(matrix):
-            raise ValueError(f"c of shape {list(c.shape)} does not fit J of shape {list(matrix.shape)}")
+            raise ValueError(f"c of shape {list(c.shape)} does not match J of shape {list(matrix.shape)}")
         return lambda x: x @ matrix.mT, (1, len(matrix)), matrix.device
     if shape is None and c is None:
         raise ValueError("J is a function: pass c, or the shape of the states as shape=…")
     state = tuple(shape) if shape is not None else tuple(c.shape if c is not None else ())
     if len(state) not in (2, 3, 4):
-        raise ValueError(f"states are [B, C], [B, tokens, C] or [B, C, H, W], got the shape {list(state)}")
+        raise ValueError(f"states must be [B, C], [B, tokens, C] or [B, C, H, W], got the shape {list(state)}")
     if c is not None and tuple(c.shape[1:]) != state[1:]:
-        raise ValueError(f"c of shape {list(c.shape)} does not fit states of shape {list(state)}")
+        raise ValueError(f"c of shape {list(c.shape)} does not match states of shape {list(state)}")
     device = c.device if c is not None else torch.device("cpu")
     if isinstance(coupling, nn.Module):
         first = next((t for t in [*coupling.parameters(), *coupling.buffers()]), None)
@@ -299,7 +299,7 @@ def _as_function(
 
 
 def _frequencies(omega: Tensor | nn.Module | None, n: int, count: int, device: torch.device) -> tuple[Tensor, float]:
-    """Ω's diagonal blocks in float64, [N, N] or [C, N, N], and how much lies beside them."""
+    """Ω's diagonal blocks in float64, [N, N] or [C, N, N], and the size of everything outside them."""
     if omega is None:
         return torch.zeros(n, n, dtype=torch.float64, device=device), 0.0
     matrix = omega if isinstance(omega, Tensor) else getattr(omega, "matrix", None)
@@ -323,5 +323,5 @@ def _norm(a: Tensor) -> float:
 
 
 def _scale(size: float) -> float:
-    """A size to divide by: what is compared with nothing is compared with 1."""
+    """A size to divide by, which is 1 instead of 0."""
     return size if size > 0 else 1.0

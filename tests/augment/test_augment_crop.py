@@ -128,7 +128,7 @@ def test_bfloat16_autocast_does_not_touch_pixels() -> None:
 
 @pytest.mark.parametrize("bad", [torch.zeros(2, 2, 4, 4), torch.zeros(3, 4, 4), torch.zeros(1, 3, 4, 4).int()])
 def test_what_is_no_picture_is_refused(bad: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="pictures are"):
+    with pytest.raises(ValueError, match="pictures must be"):
         random_resized_crop(bad)
 
 

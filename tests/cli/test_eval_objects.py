@@ -68,14 +68,16 @@ def test_pictures_of_other_sizes(akorn: Akorn, akorn_here: Akorn, words: list[ob
     )
     words += ["--data", "tetrominoes-33.npz", "--results", "None"]
     assert_refused(
-        akorn_here(*words), "pictures of 33 × 35 pixels cannot be cut into patches of 8 × 8", "with --size 32 to what"
+        akorn_here(*words),
+        "pictures of 33 × 35 pixels cannot be cut into patches of 8 × 8",
+        "with --size 32, the size in training",
     )
     assert_refused(akorn_here(*words, "--size", 32, "--fit", "refuse"), "the picture is 35×33, expected 32×32")
     scored = akorn(*words, "--size", 32)
     assert scored.returncode == 0, scored.stderr
     assert scored.stderr.splitlines() == [
-        "tetrominoes-33.npz: taken for tetrominoes because of its name: 4 clusters,"
-        " unless --clusters or a key `clusters` tells others",
+        "tetrominoes-33.npz: read as tetrominoes because of its name: 4 clusters,"
+        " unless --clusters or a key `clusters` says otherwise",
         "tetrominoes: 4 of 4 pictures resized from 35×33 to 32×32, the largest square in the middle of each",
     ]
     whole = akorn_here(*words, "--size", 32, "--fit", "stretch", "--results", "here")
@@ -92,7 +94,7 @@ def test_one_more_cluster_than_objects_whatever_their_numbers(
     np.savez(tmp_path / "fruit.npz", images=made.images, labels=made.labels * 60)
     scored = akorn_here(*words, "--data", "fruit.npz", "--results", "None", "--json")
     assert json.loads(scored.stdout)["clusters"] == 4
-    assert "taken for" not in scored.stderr
+    assert "read as" not in scored.stderr
 
 
 def test_pictures_that_fit_no_memory(akorn_here: Akorn, words: list[object], tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_run_goes_on_with_other_weights(akorn_here: Akorn, tmp_path: Path) -
 
 
 def test_what_cannot_be_exported(akorn_here: Akorn, tmp_path: Path) -> None:
-    assert_refused(akorn_here("export"), "a run's folder")
+    assert_refused(akorn_here("export"), "the folder of a run")
     assert_refused(akorn_here("export", "nowhere"), "nowhere")
     no_average = ["--train.ema.decay", "0"]
     assert akorn_here("train", "tetrominoes_akorn", *TINY, *no_average, "--out", "run").returncode == 0
@@ -70,7 +70,7 @@ def test_without_an_average_the_last_weights_are_taken_and_that_is_said(akorn_he
     assert akorn_here(*words).returncode == 0
     done = akorn_here("export", "run", "--json")
     assert done.returncode == 0, done.stderr
-    assert "no average of the weights yet, so the last weights are taken" in done.stderr
+    assert "no average of the weights yet, so the last weights are exported" in done.stderr
     told = json.loads(done.stdout)
     assert (told["weights"], told["model"]) == ("last", "run/model-last")
     weights = load_model(tmp_path / told["model"]).state_dict()

@@ -132,7 +132,7 @@ def test_simulate_help_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     told = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "None" not in told
     assert "--steps INT Number of steps. (default: the preset's)" in told
-    assert "Replace files of these two names; without it they are left alone" in told
+    assert "Replace existing files with these two names" in told
 
 
 @pytest.mark.parametrize("command", ["solve", "segment", "classify", "train", "data make shapes"])

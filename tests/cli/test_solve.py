@@ -213,8 +213,8 @@ def test_exit_statuses(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
 def test_both_helps_say_why_their_defaults_differ(akorn_here: Akorn) -> None:
     solve = " ".join(akorn_here("solve", "--help").stdout.replace("│", " ").split())
     scored = " ".join(akorn_here("eval", "--help").stdout.replace("│", " ").split())
-    assert "`akorn eval` has those of training by default, 16" in solve
-    assert "`akorn eval` has 1 by default" in solve
-    assert "`akorn solve` has 64 by default" in scored
-    assert "`akorn solve` has 8 by default" in scored
+    assert "`akorn eval` uses the 16 of training by default" in solve
+    assert "`akorn eval` uses 1 by default" in solve
+    assert "`akorn solve` uses 64" in scored
+    assert "`akorn solve` uses 8" in scored
     assert "exit status is 0 if every answer is a valid Sudoku, 1 if one is not" in solve

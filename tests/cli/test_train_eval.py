@@ -18,7 +18,7 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
-    assert_refused(akorn_here("data", "make", "sudoku", "boards"), "train.csv is there already")
+    assert_refused(akorn_here("data", "make", "sudoku", "boards"), "train.csv already exists")
 
     words = ["train", "sudoku_akorn", *TINY, "--seed", 5]
     words += ["--data", "boards/train.csv", "--valid", "boards/test.csv"]
@@ -26,7 +26,7 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     assert trained.returncode == 0, trained.stderr
     model = json.loads(trained.stdout)["model"]
     assert model == "runs/sudoku_akorn-seed5/model"
-    assert_refused(akorn_here(*words), "holds a run already")
+    assert_refused(akorn_here(*words), "already has a run")
 
     scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
                    "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip

@@ -55,7 +55,7 @@ def test_the_last_line_is_the_command_to_go_on_with(tmp_path: Path) -> None:
         steps.append(checkpoint.load_newest(tmp_path / "my run").step)
         assert steps[-1] > steps[-2]
         assert f"sudoku_akorn: stopped after step {steps[-1]}, nothing is lost" in last
-        told = shlex.split(last.partition("go on with: ")[2])
+        told = shlex.split(last.partition("continue with: ")[2])
         assert told == ["python", "-m", "akorn", *WORDS, "--resume"]
         command = [sys.executable, *told[1:]]
-    assert f"going on from my run/checkpoints/step-{steps[1]:08d}" in done.stderr.replace("\n", "")
+    assert f"resuming from my run/checkpoints/step-{steps[1]:08d}" in done.stderr.replace("\n", "")

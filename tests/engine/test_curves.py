@@ -35,7 +35,7 @@ def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
     svg = plot_curves({"first": str(runs[0]), "second": runs[1]}, str(tmp_path / "plots" / "x.svg")).read_text()
     assert svg.count('id="line2d_') >= 2
     assert [p.name for p in sorted((tmp_path / "plots").iterdir())] == ["curves.png", "curves.svg", "x.svg"]
-    with pytest.raises(AkornError, match="no 'accuracy' among its curves, which are: loss"):
+    with pytest.raises(AkornError, match="it has no curve 'accuracy'; its curves are: loss"):
         plot_curves(runs, tmp_path / "y.png", metric="accuracy")
     with pytest.raises(AkornError, match="cannot be read"):
         plot_curves([tmp_path / "nowhere"], tmp_path / "y.png")

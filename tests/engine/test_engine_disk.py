@@ -31,7 +31,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, large
     assert "Exception" not in log
     assert codes == [2]
     (line,) = [line for line in log.splitlines() if line.startswith("refused:")]
-    assert "cannot be written" in line or "cannot be made" in line
+    assert "cannot be written" in line or "cannot be created" in line
     folder = tmp_path / "full" / checkpoint.FOLDER
     for path in checkpoint.existing(folder):
         checkpoint.load(path)  # whole

@@ -130,27 +130,30 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
 def test_another_run_is_not_written_over(tmp_path: Path) -> None:
     train(ToyTask(), replace(CONFIG, steps=5), tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    with pytest.raises(AkornError, match="holds a run already"):
+    with pytest.raises(AkornError, match="already has a run"):
         train(ToyTask(), replace(CONFIG, steps=5), tmp_path)
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     train(ToyTask(), replace(PLAIN, steps=5), tmp_path)
-    with only_run(tmp_path), pytest.raises(AkornError, match=rf"another run \(process {os.getpid()}\) writes into it"):
+    with (
+        only_run(tmp_path),
+        pytest.raises(AkornError, match=rf"another run \(process {os.getpid()}\) is writing into it"),
+    ):
         train(ToyTask(), replace(PLAIN, steps=6), tmp_path, resume=True)
     assert train(ToyTask(), replace(PLAIN, steps=6), tmp_path, resume=True).steps == 6  # the lock is free again
 
 
 def test_a_run_cannot_become_shorter_than_it_is(tmp_path: Path) -> None:
     train(ToyTask(), replace(PLAIN, steps=5), tmp_path)
-    with pytest.raises(AkornError, match="has 5 steps, more than the 3 asked for"):
+    with pytest.raises(AkornError, match="has 5 steps, more than the 3 requested"):
         train(ToyTask(), replace(PLAIN, steps=3), tmp_path, resume=True)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AkornError, match="cannot be made"):
+    with pytest.raises(AkornError, match="cannot be created"):
         train(ToyTask(), CONFIG, tmp_path / "file" / "run")
 
 
@@ -160,7 +163,7 @@ def test_devices_that_are_not_there(tmp_path: Path) -> None:
         train(ToyTask(), replace(CONFIG, device="cuda"), tmp_path / "a")
     with pytest.raises(AkornError, match=r"fp16.*needs a GPU"):
         train(ToyTask(), replace(CONFIG, precision="fp16"), tmp_path / "b")
-    with pytest.raises(AkornError, match=r"graph cannot go together with precision 'fp16'"):
+    with pytest.raises(AkornError, match=r"graph cannot be combined with precision 'fp16'"):
         train(ToyTask(), replace(CONFIG, graph=True, precision="fp16"), tmp_path / "d")
 
 

@@ -84,5 +84,5 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     found = checkpoint.load(forged(tmp_path, lambda body: None))
     checkpoint.check_run(found)
     assert found.groups["model"]["x"].tolist() == [1, 1]
-    with pytest.raises(AkornError, match="holds no tensors of model"):
+    with pytest.raises(AkornError, match="contains no tensors of model"):
         checkpoint.weights_of(checkpoint.Checkpoint(tmp_path, 0, {}, {}), "last")

@@ -279,9 +279,9 @@ def test_mistakes_are_told_on_every_device() -> None:
         graphed(lambda x: x.sum())
     with pytest.raises(TypeError, match="expected modules after the loss function, got a generator"):
         graphed(lambda x: x.sum(), model.parameters())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="argument 2 is a int, expected a tensor; what the host"):
+    with pytest.raises(TypeError, match="argument 2 is a int, expected a tensor; pass what the host"):
         step(x, 3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="argument 1 lies on meta, the parameters on cpu"):
+    with pytest.raises(ValueError, match="argument 1 is on meta, the parameters on cpu"):
         step(x.to("meta"))
     with pytest.raises(ValueError, match="argument 1 requires a gradient"):
         step(x.clone().requires_grad_())

@@ -159,7 +159,7 @@ def test_what_is_not_fused(device):
     assert "c changes" in why_not(solve, layer, x, lambda t: c)
     assert "c changes" in why_not(solve, layer, x, torch.stack((c, c)))
     assert "float64" in why_not(solve, layer, x.double(), c.double())
-    assert "free maps" in why_not(solve, a_layer(symmetric=True), x, c)
+    assert "unconstrained maps" in why_not(solve, a_layer(symmetric=True), x, c)
     assert "masked" in why_not(solve, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     other = a_layer()
     other.rule = akn.WithoutProjection()
@@ -186,9 +186,9 @@ def test_arrays_that_are_not_fused(device):
     assert "a stimulus of torch.float64" in why_not(solve, layer, x, c.double())
     assert "a stimulus of torch.float32 on meta" in why_not(solve, layer, x, c.to("meta"))
     assert "weights of torch.float32 on meta" in why_not(solve, copy.deepcopy(layer).to("meta"), x, c)
-    assert "no plain array" in why_not(solve, layer, x.as_subclass(_Other), c)
-    assert "no plain array" in why_not(solve, layer, x, c.as_subclass(_Other))
-    assert "no tokens" in why_not(solve, layer, x[:, 0], c[:, 0])
+    assert "not a plain array" in why_not(solve, layer, x.as_subclass(_Other), c)
+    assert "not a plain array" in why_not(solve, layer, x, c.as_subclass(_Other))
+    assert "not tokens" in why_not(solve, layer, x[:, 0], c[:, 0])
     seen = []
     for transform in (torch.func.vmap, lambda f: lambda a: torch.func.jvp(f, (a,), (a,))):
         transform(lambda a: (seen.append(why_not(solve, layer, a, a)), a)[1])(x[None])

@@ -215,7 +215,7 @@ def test_what_is_not_taken():
     assert "c changes" in why_not(cpu, layer, x, torch.stack((c, c)))
     assert "float64" in why_not(cpu, layer, x.double(), c.double())
     assert "weights of torch.float64" in why_not(cpu, copy.deepcopy(layer).double(), x, c)
-    assert "free maps" in why_not(cpu, a_layer(symmetric=True), x, c)
+    assert "unconstrained maps" in why_not(cpu, a_layer(symmetric=True), x, c)
     assert "masked" in why_not(cpu, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     assert "positions" in why_not(cpu, a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)
     with torch.autocast("cpu", torch.bfloat16):
@@ -237,5 +237,5 @@ def test_what_is_not_taken():
 def test_wrong_tokens_are_refused():
     layer = a_layer()
     x, c = inputs(1, layer, tokens=5)
-    with pytest.raises(ValueError, match="12 tokens, the state has 5"):
+    with pytest.raises(ValueError, match="12 tokens, but the state has 5"):
         run(cpu.fast_steps, layer, x, c, 1, None)

@@ -227,7 +227,7 @@ def test_chains_refuse_what_they_cannot_repeat(fused):
             return scale * x  # no parameter of the module
 
     layer, (x, c) = a_layer(Outside(), fused, gradients=akn.Recompute()), a_state("dense", fused)
-    with pytest.raises(RuntimeError, match=r"shape \[12\] that is no parameter"):
+    with pytest.raises(RuntimeError, match=r"shape \[12\] that is not a parameter"):
         layer(x, c, 3).sum().backward()
 
 

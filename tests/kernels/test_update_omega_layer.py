@@ -186,7 +186,7 @@ def test_chains_refuse_a_gamma_that_is_no_parameter(fused, made):
     layer.gamma = torch.tensor(0.6, device=fused, dtype=F64, requires_grad=True)
     if made:
         layer.gamma = 2 * layer.gamma
-    with pytest.raises(RuntimeError, match=r"shape \[\] that is no parameter"):
+    with pytest.raises(RuntimeError, match=r"shape \[\] that is not a parameter"):
         layer(x, c, 3).sum().backward()
 
 

@@ -131,7 +131,7 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
         bad.write_text(text)
         with pytest.raises(AkornError, match=f"{bad}.*{message}"):
             read_records(tmp_path)
-    with pytest.raises(AkornError, match="JSON values only"):
+    with pytest.raises(AkornError, match="only JSON values"):
         write(tmp_path, extra={"x": object()})
 
 
@@ -161,7 +161,7 @@ def test_results_name_a_wrong_record_and_show_the_others(tmp_path: Path, capsys:
             main(["results", "--folder", str(tmp_path), *words])
         told = capsys.readouterr()
         assert end.value.code == 2
-        assert told.err == f"akorn: {tmp_path}/bad.json: damaged, metrics is 'x', expected an object; left out\n"
+        assert told.err == f"akorn: {tmp_path}/bad.json: damaged, metrics is 'x', expected an object; skipped\n"
         shown = (tmp_path / "page.md").read_text() if "--out" in words else told.out
         assert "board_accuracy" in shown
 

@@ -119,7 +119,7 @@ def test_the_command_prints_and_leaves_every_other_file_alone(
 
 def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["results", "--folder", str(tmp_path / "nowhere")]) == 2
-    assert "there is no such folder of records" in capsys.readouterr().err
+    assert "this folder of records does not exist" in capsys.readouterr().err
     write(tmp_path)
     (tmp_path / "bad.json").write_text("{")
     for words in ([], ["--json"]):

@@ -56,9 +56,9 @@ def test_a_pickle_of_before_has_its_flags() -> None:
 
 
 BAD = {
-    "both": (lambda: make("dense", gradients=ann.Store(), recompute=True), "cannot be given beside it"),
+    "both": (lambda: make("dense", gradients=ann.Store(), recompute=True), "cannot be combined with it"),
     "no object": (lambda: make("dense", gradients=True), r"gradients must be Store\(\), Recompute\(\) or LastSteps"),
-    "a class": (lambda: make("dense", gradients=ann.Recompute), "make an object of it"),
+    "a class": (lambda: make("dense", gradients=ann.Recompute), "instantiate it"),
     "no snapshots": (lambda: ann.Recompute(0), "snapshots must be at least 1"),
     "no steps": (lambda: ann.LastSteps(0), "steps must be at least 1"),
     "half a step": (lambda: ann.LastSteps(1.5), "steps must be a whole number"),

@@ -286,7 +286,7 @@ BAD = {
     "omega a tensor": (lambda: with_dense(omega=torch.zeros(4, 4)), r"omega must be.*a tensor of shape \[4, 4\]"),
     "no coupling": (lambda: with_dense(coupling=None), "coupling must be a module that maps.*got None"),
     "a coupling's class": (lambda: with_dense(coupling=ann.DenseCoupling), "coupling must be.*the class DenseCoupling"),
-    "a rule's class": (lambda: with_dense(rule=ann.Residual), r"rule must be an UpdateRule.*make an object of it"),
+    "a rule's class": (lambda: with_dense(rule=ann.Residual), r"rule must be an UpdateRule.*instantiate it"),
     "stimulus a number": (lambda: with_dense(stimulus=1.0), "stimulus must be a module such as GroupNorm or None"),
     "many gammas": (lambda: with_dense(gamma=torch.ones(16)), r"gamma must be a single number.* shape \[16\]"),
     "gamma NaN": (lambda: with_dense(gamma=float("nan")), "gamma must be finite, got nan"),
@@ -310,10 +310,13 @@ BAD = {
     "c(t) of another shape": (lambda: make("dense-tokens")(X, lambda t: X[:1], 1), r"c at step 0 has the shape \[1"),
     "coupling of another width": (
         lambda: make("dense", omega=None) and ann.KuramotoLayer(8, 4, ann.DenseCoupling(16)),
-        "coupling is for 16 channels, the layer has 8",
+        "coupling is for 16 channels, but the layer has 8",
     ),
     "coupling of another n": (lambda: ann.KuramotoLayer(16, 4, ann.ScalarCoupling(8, 2)), "coupling has n=2"),
-    "omega of another n": (lambda: make("dense", omega=ann.NaturalFrequency(3)), "omega has n=3, the layer n=4"),
+    "omega of another n": (
+        lambda: make("dense", omega=ann.NaturalFrequency(3)),
+        "omega has n=3, but the layer has n=4",
+    ),
     "omega of others": (lambda: make("dense", omega=ann.NaturalFrequency(4, 3)), "for 3 oscillators.* are 4"),
     "coupling of another shape": (
         lambda: ann.KuramotoLayer(16, 4, torch.nn.Linear(16, 8))(X, X, 1),

@@ -145,7 +145,7 @@ BAD = {
     "channels": (lambda: ann.AbsolutePosition((3, 3), 6), "6 channels cannot hold"),
     "grid": (lambda: ann.GTA((3, 3, 3), 8), r"\(length,\) or \(height, width\)"),
     "axes": (lambda: ann.GTA((3, 3), 8).resize((3,)), "another number of axes"),
-    "tokens": (lambda: ann.AbsolutePosition((3, 3), 8)(torch.zeros(1, 8, 8)), "has 9 tokens, the state has 8"),
+    "tokens": (lambda: ann.AbsolutePosition((3, 3), 8)(torch.zeros(1, 8, 8)), "has 9 tokens, but the state has 8"),
 }
 
 

@@ -100,7 +100,7 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return scale * x  # no parameter of the module
 
-    with pytest.raises(RuntimeError, match=r"shape \[8\] that is no parameter"):
+    with pytest.raises(RuntimeError, match=r"shape \[8\] that is not a parameter"):
         ann.KuramotoLayer(8, 4, Outside(), gradients=ann.Recompute(), bias=True)(x, c, 3).sum().backward()
     layer = ann.KuramotoLayer(8, 4, ann.DenseCoupling(8), learn_gamma=True, gradients=ann.Recompute())
     last = layer(x, c, 3)
@@ -110,7 +110,7 @@ def test_recomputation_refuses_what_it_cannot_repeat() -> None:
         last.sum().backward()
     gamma = torch.tensor(0.5, requires_grad=True)
     last = torch.func.functional_call(layer, {"gamma": gamma}, (x, c, 3))
-    with pytest.raises(RuntimeError, match="the very parameters"):
+    with pytest.raises(RuntimeError, match="the same parameters"):
         last.sum().backward()
 
 

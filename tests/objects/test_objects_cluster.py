@@ -43,7 +43,7 @@ def test_more_points_than_the_memory_holds(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 4 * 200.0**2)
     assert int(cluster(points, 3).max()) == 2
     monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 4 * 200.0**2 - 1)
-    with pytest.raises(AkornError, match=r"200 patches a picture are too many .* --uptile or --size"):
+    with pytest.raises(AkornError, match=r"200 patches per picture are too many .* --uptile or --size"):
         cluster(points, 3)
     assert int(cluster(points, 3, "kmeans").max()) == 2
 
@@ -53,7 +53,7 @@ def test_memory_that_others_have_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr("akorn.objects.linkage.distances", full)
-    with pytest.raises(AkornError, match="200 patches a picture are too many"):
+    with pytest.raises(AkornError, match="200 patches per picture are too many"):
         average_linkage(blobs(1, 200, 0.2))
 
 

@@ -68,7 +68,7 @@ def test_what_readers_overlook_is_said_in_a_line(
 
 
 def test_a_frozen_network_has_no_steps() -> None:
-    with pytest.raises(AkornError, match=r"--steps belongs to .* timm:dino is a frozen network"):
+    with pytest.raises(AkornError, match=r"--steps is for .* timm:dino is a frozen network"):
         run("timm:dino", "--data", "shapes", "--steps", 3)
 
 
@@ -127,16 +127,16 @@ def test_pictures_that_do_not_fit_the_memory(monkeypatch: pytest.MonkeyPatch) ->
     kmeans.check(4, 1024, 1024)  # 65,536 patches: about 1 GiB
     with pytest.raises(AkornError, match=r"65,536 patches .* average linkage: .* or --method kmeans$"):
         average.check(4, 1024, 1024)
-    with pytest.raises(AkornError, match=r"65,536 patches .* k-means: it takes 16\.\d GiB .* or --size$"):
+    with pytest.raises(AkornError, match=r"65,536 patches .* k-means, which needs 16\.\d GiB .* or --size$"):
         kmeans.check(2000, 1024, 1024)  # of so many clusters the distances do not fit
     give(0.5)
     with pytest.raises(AkornError, match=r"65,536 patches .* average linkage, and for k-means, .* or --size$"):
         average.check(4, 1024, 1024)
-    with pytest.raises(AkornError, match=r"65,536 patches .* k-means: it takes 0\.9 GiB .* the machine has 0\.5"):
+    with pytest.raises(AkornError, match=r"65,536 patches .* k-means, which needs 0\.9 GiB .* the machine has 0\.5"):
         kmeans.check(4, 1024, 1024)
     for segmenter in (average, kmeans):
         segmenter.check(4, 256, 256)
-        with pytest.raises(AkornError, match=r"100,000 × 100,000 pixels are too large: they take 5\d\d\.\d GiB"):
+        with pytest.raises(AkornError, match=r"100,000 × 100,000 pixels are too large: they need 5\d\d\.\d GiB"):
             segmenter.check(4, 100_000, 100_000)
 
 

@@ -88,16 +88,20 @@ def test_features_of_stages_come_in_the_format_that_the_network_says(output_fmt:
 def test_features_in_an_unknown_format_are_refused() -> None:
     net = FakeStages("NHWC")
     del net.output_fmt
-    with pytest.raises(AkornError, match=r"gave features \[1, 2, 6, 6\], expected \[B, K, 2, 6\]"):
+    with pytest.raises(AkornError, match=r"returned features \[1, 2, 6, 6\], expected \[B, K, 2, 6\]"):
         FrozenFeatures(net).features(torch.rand(1, 3, 8, 24))
-    with pytest.raises(AkornError, match=r"gave features \[1, 6, 2, 6\], expected \[B, K, 4, 12\]"):  # another patch
+    with pytest.raises(
+        AkornError, match=r"returned features \[1, 6, 2, 6\], expected \[B, K, 4, 12\]"
+    ):  # another patch
         FrozenFeatures(FakeStages(), patch=2).features(torch.rand(1, 3, 8, 24))
 
 
 def test_pictures_of_a_size_that_the_network_does_not_take() -> None:
     model = FrozenFeatures(FakeStages(only=16), "fixed", image_size=16)
     assert model.features(torch.rand(1, 3, 16, 16)).shape == (1, 6, 4, 4)
-    message = r"fixed takes no pictures of 8 × 8 pixels \(Input height .*\); its own size is 16 × 16 \(--size 16\)"
+    message = (
+        r"fixed does not accept pictures of 8 × 8 pixels \(Input height .*\); its own size is 16 × 16 \(--size 16\)"
+    )
     with pytest.raises(AkornError, match=message):
         model.features(torch.rand(1, 3, 8, 8))
     with pytest.raises(AssertionError, match="Input height"):  # at its own size, what fails is something else
@@ -168,7 +172,7 @@ def test_colours_of_moco_are_imagenets(timm: FakeTimm, tmp_path: Path) -> None:
 
 
 def test_other_mistakes_in_a_networks_making_are_said(timm: FakeTimm, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AkornError, match=r"no_such: timm cannot make this network \(Unknown model"):
+    with pytest.raises(AkornError, match=r"no_such: timm cannot create this network \(Unknown model"):
         FrozenFeatures.from_timm("no_such")
     monkeypatch.setattr(timm, "create_model", lambda name: None)
     with pytest.raises(AkornError, match="unexpected keyword argument 'pretrained'"):
@@ -205,11 +209,11 @@ def test_files_that_hold_no_encoder(tmp_path: Path) -> None:
     torch.save({"teacher": net.state_dict(), "args": Namespace(a=1)}, other)  # would have to be unpickled
     with pytest.raises(AkornError) as found:
         load_encoder(net, other)
-    told = "not readable as plain tensors of torch (it holds argparse.Namespace, which is not unpickled)"
-    assert str(found.value) == f"{other}: {told}; store its tensors alone"
+    told = "not readable as plain tensors of torch (it contains argparse.Namespace, which is never unpickled)"
+    assert str(found.value) == f"{other}: {told}; save only its tensors"
     for text in ("no weights", "in some words", "config: of\nsomething", "", "\n", "{}"):  # each fails in its own way
         other.write_text(text)
-        with pytest.raises(AkornError, match=r"other.pth: no file of weights, expected safetensors or what torch.save"):
+        with pytest.raises(AkornError, match=r"other.pth: not a file of weights, expected safetensors or a torch.save"):
             load_encoder(net, other)
     with pytest.raises(AkornError, match="cannot be read"):
         load_encoder(net, tmp_path / "absent.pth")
@@ -226,7 +230,7 @@ def test_a_network_of_timm_with_random_weights() -> None:
 
 def test_weights_that_timm_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", ModuleType("timm"))
-    with pytest.raises(AkornError, match="mocov3: timm has no weights"):
+    with pytest.raises(AkornError, match="mocov3: timm does not have its weights"):
         FrozenFeatures.from_timm("mocov3")
 
 

@@ -251,13 +251,13 @@ def test_a_limit_of_a_file_is_the_most(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_the_memory_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AkornError, match=r"^1,000,000,000,000 pictures of shapes take 4,800,000 GB, more than"):
+    with pytest.raises(AkornError, match=r"^1,000,000,000,000 pictures of shapes need 4,800,000 GB, more than"):
         load("shapes", "test", limit=10**12)
     monkeypatch.setattr(generated, "machine_memory", lambda: 1e6)
     picture = 40 * 40 * 3  # bytes, of the picture and of its mask
     most = int(0.75e6) // picture
     assert len(generate("shapes", count=most)) == most
-    with pytest.raises(AkornError, match=rf"{most + 1} pictures of shapes take 0 GB, .*: ask for fewer"):
+    with pytest.raises(AkornError, match=rf"{most + 1} pictures of shapes need 0 GB, .*: ask for fewer"):
         generate("shapes", count=most + 1)
     assert len(generate("shapes", count=2 * most, labels=False)) == 2 * most
     assert isinstance(load("shapes", size=40, limit=most), Pictures)
@@ -265,7 +265,7 @@ def test_what_does_not_fit_the_memory_is_refused_at_once(monkeypatch: pytest.Mon
         load("shapes", size=80, limit=most // 4)  # fits, but not with its copies of four times the size
     monkeypatch.setattr(generated, "machine_memory", lambda: float("inf"))  # where the system does not say
     for count in (10**16, 10**400):
-        with pytest.raises(AkornError, match="do not fit the memory"):
+        with pytest.raises(AkornError, match="do not fit into memory"):
             generate("shapes", count=count)
 
 

@@ -29,7 +29,7 @@ def test_files_are_what_load_generates(name: str, tmp_path: Path, capsys: pytest
             assert arrays["labels"].shape == (count, *arrays["images"].shape[2:])
     before = (folder / "test.npz").read_bytes()
     (folder / "train.npz").unlink()
-    with pytest.raises(AkornError, match=r"valid.npz is there already"):
+    with pytest.raises(AkornError, match=r"valid.npz already exists"):
         run(Options(name=name, folder=folder, count=1, valid=1, test=1))
     assert (folder / "test.npz").read_bytes() == before
     assert not (folder / "train.npz").exists()

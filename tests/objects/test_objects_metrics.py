@@ -115,7 +115,7 @@ def test_ignored_pixels_count_nowhere() -> None:
 
 
 def test_maps_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         metrics.mbo(torch.zeros(1, 4, 4, dtype=torch.int64), torch.zeros(1, 4, 5, dtype=torch.int64))
     with pytest.raises(ValueError, match="whole numbers"):
         metrics.mbo(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.int64))

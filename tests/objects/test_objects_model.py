@@ -163,7 +163,7 @@ def test_resized_positions_interpolate_the_learned_ones() -> None:
     torch.testing.assert_close(embedding[1:5, 1:5].diff(dim=0), torch.full((3, 4, 16), 1.5))
     torch.testing.assert_close(embedding[1:5, 1:5].diff(dim=1), torch.full((4, 3, 16), 0.5))
     model.train()
-    with pytest.raises(ValueError, match="not trained on"):
+    with pytest.raises(ValueError, match="not for training"):
         model(pictures(size=(8, 8)))
 
 
@@ -224,7 +224,7 @@ def test_settings_go_round(config: ModelConfig) -> None:
         (replace(AKORN, patch=5), "patches of 5"),
         (replace(AKORN, image_channels=2), "image_channels is 2"),
         (replace(AKORN, heads=3), "3 heads"),
-        (replace(AKORN, heads=8), "no gta positions"),
+        (replace(AKORN, heads=8), "cannot have gta positions"),
         (replace(AKORN, n=3), "n=3"),
         (replace(AKORN, gamma=0.0), "gamma is 0.0"),
         (replace(AKORN, rule="none"), "rule is 'none'"),  # type: ignore[arg-type]

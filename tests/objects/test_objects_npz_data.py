@@ -105,7 +105,7 @@ def test_names_tell_the_set(tmp_path: Path, name: str, data_set: str | None, cap
         assert not caplog.records
     else:
         assert (pictures.name, pictures.clusters) == (data_set, SETS[data_set].clusters)
-        assert f"taken for {data_set} because of its name: {pictures.clusters} clusters" in caplog.text
+        assert f"read as {data_set} because of its name: {pictures.clusters} clusters" in caplog.text
         assert len(caplog.records) == 1
 
 
@@ -147,7 +147,7 @@ def test_arrays_larger_than_their_file_are_refused(tmp_path: Path, monkeypatch: 
         raise MemoryError
 
     monkeypatch.setattr("akorn.objects.data.npz.np.empty", full)
-    with pytest.raises(AkornError, match=r"a.npz: its arrays do not fit the memory"):
+    with pytest.raises(AkornError, match=r"a.npz: its arrays do not fit into memory"):
         load(tmp_path / "a.npz")
 
 
@@ -170,7 +170,7 @@ def test_folders_of_splits(tmp_path: Path) -> None:
         ({"pictures": IMAGES}, "has the keys pictures, expected images and labels"),
         ({"images": IMAGES[0]}, r"images are \[3, 8, 10\], expected \[N, 1 or 3, H, W\]"),
         ({"images": IMAGES.transpose(0, 2, 3, 1)}, r"\[7, 8, 10, 3\]"),
-        ({"images": IMAGES[:0]}, "holds no picture"),
+        ({"images": IMAGES[:0]}, "contains no picture"),
         ({"images": IMAGES.astype(np.int64)}, "images are int64, expected bytes"),
         ({"images": IMAGES.astype(np.float32)}, "floats from 0 to 255, expected 0–1"),
         ({"images": np.full((1, 1, 4, 4), np.nan)}, "floats from nan"),
@@ -201,7 +201,7 @@ def test_truncated_and_damaged_archives_are_refused(tmp_path: Path, save: object
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 5):
         path.write_bytes(whole[:size])
-        with pytest.raises(AkornError, match=r"a.npz is no whole npz file"):
+        with pytest.raises(AkornError, match=r"a.npz is not a valid npz file"):
             load(path)
     damaged = bytearray(whole)
     damaged[len(whole) // 3] ^= 0x55
@@ -239,13 +239,13 @@ def test_generated_sets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(pictures, Pictures)
     assert pictures.images.shape == (9, 3, 16, 16)
     assert len(load("shapes", "valid", labels=False)) == 1000
-    for source, said in (("clevr", "clevr does not exist"), (tmp_path, "holds nothing that can be read")):
+    for source, said in (("clevr", "clevr does not exist"), (tmp_path, "contains nothing that can be read")):
         with pytest.raises(AkornError, match=said):
             load(source)
     with pytest.raises(AkornError, match="at least 1, got 0"):
         load("shapes", limit=0)
     (tmp_path / "a.txt").write_text("no pictures")
-    with pytest.raises(AkornError, match="of no known kind"):
+    with pytest.raises(AkornError, match="of an unknown kind"):
         load(tmp_path / "a.txt")
 
 

@@ -116,7 +116,7 @@ def test_a_set_known_by_its_files_is_said(tmp_path: Path, caplog: pytest.LogCapt
     noise(tmp_path / "CLEVRTEX_outd_000000.png", 32, 24)
     looked(tmp_path, split="test")
     (line,) = caplog.messages
-    assert "taken for clevrtex-ood, 11 clusters by default; 1 of 1 pictures resized from 32×24 to 128×128" in line
+    assert "read as clevrtex-ood, 11 clusters by default; 1 of 1 pictures resized from 32×24 to 128×128" in line
     assert line.endswith("the middle 0.8 of the largest square in each")
 
 
@@ -140,22 +140,22 @@ def test_of_very_many_files_some_are_looked_at(
     for number in range(5):
         noise(tmp_path / f"{number}.png")
     looked(tmp_path, size=4)
-    assert caplog.messages == [f"{tmp_path}: 2 of 2 pictures resized from 8×8 to 4×4 (looked at 2 of 5)"]
+    assert caplog.messages == [f"{tmp_path}: 2 of 2 pictures resized from 8×8 to 4×4 (checked 2 of 5)"]
 
 
 def test_a_stray_archive_beside_pictures(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     noise(tmp_path / "cats/x.png")
     np.savez(tmp_path / "notes.npz", notes=np.zeros(3))
     assert [path.name for path in load(tmp_path).paths] == ["x.png"]
-    assert caplog.messages == [f"{tmp_path}: its pictures are read, not notes.npz"]
+    assert caplog.messages == [f"{tmp_path}: the pictures are read, notes.npz is ignored"]
     np.savez(tmp_path / "notes_test.npz", notes=np.zeros(3))  # the pictures, or the train.npz that is missing?
-    with pytest.raises(AkornError, match=r"name the file that is meant, or a folder with nothing but the pictures"):
+    with pytest.raises(AkornError, match=r"name the file to read, or a folder with nothing but the pictures"):
         load(tmp_path)
 
 
 def test_pictures_beside_those_for_testing_are_for_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     noise(tmp_path / "test/z.png")
-    with pytest.raises(AkornError, match="no split 'train': found test; name the folder that is meant"):
+    with pytest.raises(AkornError, match="no split 'train': found test; name the folder to read"):
         load(tmp_path)
     assert not caplog.records
     for name in ("a.png", "cats/x.png", "cats/test/y.png"):
@@ -163,7 +163,7 @@ def test_pictures_beside_those_for_testing_are_for_training(tmp_path: Path, capl
     found = load(tmp_path, "train")
     assert isinstance(found, FileSet)
     assert [path.relative_to(tmp_path).as_posix() for path in found.paths] == ["a.png", "cats/x.png", "cats/test/y.png"]
-    assert caplog.messages == [f"{tmp_path}: its pictures are read without those in test"]
+    assert caplog.messages == [f"{tmp_path}: pictures in test are not read"]
     assert [path.name for path in load(tmp_path, "test").paths] == ["z.png"]
     with pytest.raises(AkornError, match="no split 'valid': found test"):
         load(tmp_path, "valid")
@@ -173,5 +173,5 @@ def test_a_list_of_voc_that_is_no_text(tmp_path: Path) -> None:
     for name in ("JPEGImages", "SegmentationObject", "ImageSets/Segmentation"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "ImageSets/Segmentation/val.txt").write_bytes("x ä".encode("latin-1"))
-    with pytest.raises(AkornError, match=r"val.txt is no text, expected names of pictures in UTF-8"):
+    with pytest.raises(AkornError, match=r"val.txt is not text, expected names of pictures in UTF-8"):
         load(tmp_path, "test")

@@ -75,7 +75,7 @@ def test_run_lengths_in_both_forms_give_the_mask_back(seed: int) -> None:
 def test_a_text_of_run_lengths_letter_by_letter() -> None:
     # '5' = 5; 'X1' = 8 + 32·1; '2' = 2; 'O' = −1, taken from the 40 two before
     assert decode_counts("5X12O") == [5, 40, 2, 39]
-    with pytest.raises(AkornError, match="none of their 64 characters"):
+    with pytest.raises(AkornError, match="not one of their 64 characters"):
         decode_counts("5 5")
 
 

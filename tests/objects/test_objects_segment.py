@@ -83,7 +83,7 @@ def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixtu
     assert len(lines) == 5
     assert all(line.startswith("akorn: ") for line in lines)
     for part in ("text.png: not a picture", "absent.png: there is no such file", "sub/good.png: its files would",
-                 "cut.png: cannot be read", "empty: is a folder"):  # fmt: skip
+                 "cut.png: cannot be read", "empty: this is a folder"):  # fmt: skip
         assert part in told.err
     assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
 
@@ -94,7 +94,7 @@ def test_what_is_no_picture_takes_no_name(here: Path, capsys: pytest.CaptureFixt
     assert run("good.json", "good.png", "--clusters", 2, "--out", "out") == 2
     told = capsys.readouterr()
     assert told.out.startswith("good.png: 2 clusters → ")
-    assert told.err.splitlines() == ["akorn: good.json: not a picture that can be read, expected PNG, JPEG or the like"]
+    assert told.err.splitlines() == ["akorn: good.json: not a picture, expected PNG, JPEG or similar"]
 
 
 def test_every_cluster_counts_even_where_a_picture_has_fewer_pixels(
@@ -124,7 +124,7 @@ def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("akorn.runtime.devices.machine_memory", lambda: 4 * 1024.0**2 - 1)
     words = ["good.png", "--clusters", 2, "--size", 32, "--uptile", 4]
     with pytest.raises(
-        AkornError, match=r"1,024 patches a picture are too many .* smaller --uptile or --size, or --method"
+        AkornError, match=r"1,024 patches per picture are too many .* smaller --uptile or --size, or --method"
     ):
         run(*words)
     assert run(*words, "--method", "kmeans") == 0
@@ -132,7 +132,7 @@ def test_more_patches_than_the_memory_holds(here: Path, monkeypatch: pytest.Monk
 
 def test_models_of_other_tasks_are_refused(here: Path) -> None:
     options = parse(segment.Options, ["good.png", "--model", "sudoku", "--device", "cpu"], "segment")
-    with pytest.raises(AkornError, match="sudoku: a model for sudoku, expected one for objects"):
+    with pytest.raises(AkornError, match="sudoku: this is a model for sudoku, expected one for objects"):
         segment.run(options)
 
 
@@ -151,8 +151,8 @@ def test_other_sizes_are_refused_where_asked(here: Path, capsys: pytest.CaptureF
         (["good.png", "--clusters", 17], "17 clusters .* 16 patches"),
         (["good.png", "--clusters", 2, "--uptile", 3], "must divide the patch size, 4"),
         (["good.png", "--clusters", 2, "--size", 0], "--size must be at least 1"),
-        (["good.png", "--clusters", 2, "--size", 30], "multiple of the patch size, 4: got 30, 28 or 32 would do"),
-        (["good.png", "--clusters", 2, "--size", 3], "multiple of the patch size, 4: got 3, 4 would do"),
+        (["good.png", "--clusters", 2, "--size", 30], "multiple of the patch size, 4: got 30, try 28 or 32"),
+        (["good.png", "--clusters", 2, "--size", 3], "multiple of the patch size, 4: got 3, try 4"),
         (["good.png", "--clusters", 5, "--size", 8], "5 clusters .* 4 patches"),
         (["good.png", "--clusters", 2, "--format", "jpg"], "jpg"),
         (["good.png", "--clusters", 2, "--format", ""], "nothing to write"),
@@ -170,7 +170,7 @@ def test_mistakes(here: Path, words: list[object], message: str) -> None:
 
 def test_a_folder_that_cannot_be(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("good.png", "--clusters", 2, "--out", "text.png") == 2
-    assert "text.png: the folder cannot be made" in capsys.readouterr().err
+    assert "text.png: the folder cannot be created" in capsys.readouterr().err
 
 
 def test_no_picture_is_replaced_by_the_mask_of_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ def test_no_picture_is_replaced_by_the_mask_of_another(here: Path, capsys: pytes
     for images in (("x.png", "x-mask.png"), ("x-mask.png", "x.png")):
         assert run(*images, "a" * 5000, "--clusters", 2, "--format", "png") == 2
         told = capsys.readouterr()
-        assert "x-mask.png: that is a picture to be segmented, not x.png's to replace" in told.err
+        assert "x-mask.png: that is another input, which x.png must not replace" in told.err
         assert "x-mask.png: 2 clusters → x-mask-mask.png" in told.out
         assert Path("x-mask.png").read_bytes() == content
 

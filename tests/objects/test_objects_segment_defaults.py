@@ -35,8 +35,8 @@ def run(*words: object) -> int:
 @pytest.mark.parametrize(
     ("picture", "model", "knows"),
     [
-        ("in/colour.png", "dsprites", "was trained on coloured drawings of 64 × 64 pixels alone"),
-        ("in/grey.png", "shapes", "was trained on grey drawings of 40 × 40 pixels alone"),
+        ("in/colour.png", "dsprites", "was trained only on coloured drawings of 64 × 64 pixels"),
+        ("in/grey.png", "shapes", "was trained only on grey drawings of 40 × 40 pixels"),
     ],
 )
 def test_the_model_that_is_taken_says_what_it_knows(
@@ -82,7 +82,7 @@ def test_folders(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert run("empty", "in", "--model", "tetrominoes") == 2
     told = capsys.readouterr()
-    assert "akorn: empty: is a folder" in told.err
+    assert "akorn: empty: this is a folder" in told.err
     assert told.out.count("clusters →") == 2
 
 

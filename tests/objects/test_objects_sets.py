@@ -93,7 +93,7 @@ def test_what_was_registered_for_a_test_is_gone(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(ValueError, match="the data set 'voc' is registered already"):
+    with pytest.raises(ValueError, match="the data set 'voc' is already registered"):
         SETS.register("voc", DataSet(clusters=3, size=8))
 
 
@@ -122,7 +122,7 @@ def test_a_new_layout_is_asked_before_plain_pictures(tmp_path: Path) -> None:
     found = load(tmp_path, limit=2)
     assert (found.name, len(found), found.clusters) == ("letters", 2, 3)
     (tmp_path / "letters.bin").rename(tmp_path / "other.bin")
-    with pytest.raises(AkornError, match="holds nothing that can be read: expected npz files, TFRecord files, VOC"):
+    with pytest.raises(AkornError, match="contains nothing that can be read: expected npz files, TFRecord files, VOC"):
         load(tmp_path)
 
 

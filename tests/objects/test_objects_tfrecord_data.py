@@ -134,7 +134,7 @@ def test_examples_decode_to_what_was_encoded() -> None:
         example.bytes("colour")
     with pytest.raises(AkornError, match="'shape' holds int64 numbers, expected bytes"):
         example.bytes("shape")
-    with pytest.raises(AkornError, match=r"here is no tf\.train\.Example"):
+    with pytest.raises(AkornError, match=r"here is not a tf\.train\.Example"):
         Example(b"\x0a\xff\x01", "here")
 
 
@@ -151,7 +151,7 @@ def test_tetrominoes_are_cropped_and_split(tmp_path: Path) -> None:
             assert np.array_equal(pictures.images[at], image[1:33, 1:33].transpose(2, 0, 1))
             assert np.array_equal(pictures.labels[at], masks.argmax(0)[1:33, 1:33])
     assert len(load(path, "test", limit=2)) == 2
-    with pytest.raises(AkornError, match=r"no split 'valid': it has 70 pictures that count.* after 384"):
+    with pytest.raises(AkornError, match=r"no split 'valid': it has 70 usable pictures.* after 384"):
         load(path, "valid")
     some = read_multiobject([path], "train", labels=False, stretches={"train": (10, 30)})
     assert some.labels is None
@@ -191,7 +191,7 @@ def test_unknown_records_are_refused(tmp_path: Path) -> None:
         write(tmp_path / name, [])
     with pytest.raises(AkornError, match=r"several sets \(a, b\)"):
         load(tmp_path)
-    with pytest.raises(AkornError, match="it has 0 pictures"):
+    with pytest.raises(AkornError, match="it has 0 usable pictures"):
         load(tmp_path / "b.tfrecord")
 
 
@@ -206,7 +206,7 @@ def test_truncated_and_damaged_files_are_refused(tmp_path: Path, compressed: boo
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [(500, "record 0 is damaged"), (1500, "record 1"), (9, "record 0"), (6, "no TFRecord")]
+    ("place", "said"), [(500, "record 0 is damaged"), (1500, "record 1"), (9, "record 0"), (6, "not a TFRecord")]
 )
 def test_a_changed_byte_is_noticed(tmp_path: Path, place: int, said: str) -> None:
     path = write(tmp_path / "a.tfrecords", [bytes(999), bytes(999)], compressed=False)

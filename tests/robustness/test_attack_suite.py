@@ -81,7 +81,7 @@ def test_an_unknown_attack_is_refused_before_anything_is_scored(
 
 
 def test_no_name_is_taken_twice() -> None:
-    with pytest.raises(ValueError, match="the attack 'pgd' is registered already"):
+    with pytest.raises(ValueError, match="the attack 'pgd' is already registered"):
         ATTACKS.add("pgd", label="another")(ATTACKS["pgd"].run)
     assert len({attack.key for attack in ATTACKS.values()}) == len({a.label for a in ATTACKS.values()}) >= 9
 

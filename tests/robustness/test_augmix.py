@@ -247,7 +247,7 @@ def test_impossible_options_are_refused(options: dict[str, float]) -> None:
 
 def test_other_arrays_are_refused() -> None:
     for images in (pictures()[0], pictures().long(), pictures()[:, :2]):
-        with pytest.raises(ValueError, match="pictures are"):
+        with pytest.raises(ValueError, match="pictures must be"):
             augmix(images)
 
 

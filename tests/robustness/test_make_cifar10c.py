@@ -63,7 +63,7 @@ def test_nothing_is_overwritten(cifar: Path, tmp_path: Path) -> None:
     out = tmp_path / "c"
     out.mkdir()
     (out / "fog.npy").write_bytes(b"mine")
-    with pytest.raises(AkornError, match=r"fog.npy is there already"):
+    with pytest.raises(AkornError, match=r"fog.npy already exists"):
         run(Options(folder=out, data=cifar, corruptions=("contrast", "fog")))
     assert [path.name for path in out.iterdir()] == ["fog.npy"]
     assert (out / "fog.npy").read_bytes() == b"mine"

@@ -316,7 +316,7 @@ def test_a_plot_that_cannot_be_written_is_said_before_any_work(model_folder: Pat
     options = eval_robustness.Options(
         model=str(model_folder), data=tmp_path / "none", device="cpu", results=None, plots=tmp_path / "plots"
     )
-    with pytest.raises(AkornError, match=r"adversarial\.png: is a folder"):
+    with pytest.raises(AkornError, match=r"adversarial\.png: this is a folder"):
         eval_robustness.run(options)
 
 

@@ -91,7 +91,7 @@ def test_only_the_model_that_is_meant_is_continued(folder: Path, tmp_path: Path)
     later = made(tmp_path / "later", "cifar10_akorn_conv", init="before")
     with pytest.raises(AkornError, match=f"{wanted}, but .* was made by cifar10_akorn_conv with --init$"):
         make_task(replace(recipe, init=later)).build_data(cpu)
-    with pytest.raises(AkornError, match="no such folder"):
+    with pytest.raises(AkornError, match="does not exist"):
         make_task(replace(recipe, init=tmp_path / "nothing")).build_data(cpu)
     build(TINY).save_pretrained(tmp_path / "unknown")
     with pytest.raises(AkornError, match="does not tell what has made it"):
@@ -308,7 +308,7 @@ def test_pretraining_and_starting_from_it(folder: Path, tmp_path: Path) -> None:
     assert make_task(noisy).build_model().random_start  # noise is no weight: a model without it may go before
     with pytest.raises(AkornError, match="of the kind 'resnet', not 'akorn'"):
         make_task(replace(after, init=tmp_path / "resnet")).build_model()
-    with pytest.raises(AkornError, match="no such folder"):
+    with pytest.raises(AkornError, match="does not exist"):
         make_task(replace(after, init=tmp_path / "nothing")).settings()
 
 

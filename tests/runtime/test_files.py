@@ -83,10 +83,10 @@ def bad_targets(folder: Path) -> list[tuple[Path, str]]:
     os.mkfifo(folder / "pipe")
     (folder / "astray").symlink_to(folder / "none" / "a.txt")
     return [
-        (folder / "folder", "folder: is a folder"),
+        (folder / "folder", "folder: this is a folder"),
         (folder / "none" / "a.txt", "a.txt: the folder .*none does not exist"),
         (folder / "file" / "a.txt", "a.txt: .*file is not a folder"),
-        (folder / "pipe", "pipe: is no ordinary file"),
+        (folder / "pipe", "pipe: this is not an ordinary file"),
         (folder / "astray", "astray: the folder .*none does not exist"),
         (folder / ("a" * 300), "cannot be written .*too long"),
     ]
@@ -129,7 +129,7 @@ def test_folders_are_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "a" / "b") == []
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "c"):
-        with pytest.raises(AkornError, match=f"{path}: the folder cannot be made"):
+        with pytest.raises(AkornError, match=f"{path}: the folder cannot be created"):
             make_folder(path)
 
 

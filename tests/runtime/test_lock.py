@@ -45,7 +45,7 @@ def test_a_second_name_of_a_file_is_no_lock(tmp_path: Path) -> None:
 
 def test_other_content_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[[package]]\n")
-    with pytest.raises(AkornError, match="left as it is"), only_run(tmp_path):
+    with pytest.raises(AkornError, match="not changed"), only_run(tmp_path):
         pass
     assert (tmp_path / FILE).read_text() == "[[package]]\n"
 

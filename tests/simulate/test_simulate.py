@@ -133,7 +133,7 @@ def test_package_and_function_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "bird"}, "unknown preset 'bird'; known are: fish, waves, classic"),
+        ({"preset": "bird"}, "unknown preset 'bird'; the presets are: fish, waves, classic"),
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
         ({"n": 1}, "n must be at least 2, got 1"),
@@ -172,7 +172,7 @@ def test_package_and_function_have_one_name() -> None:
         ({"kernel_size": 65}, "kernel_size must be at most 63"),
         ({"strength": -1e300}, "strength must be at least"),
         ({"omega": 1e300}, "omega must be at most"),
-        ({"size": 2000}, "101 frames of 2000×2000 oscillators with n = 4 take 6.0 GiB"),
+        ({"size": 2000}, "101 frames of 2000×2000 oscillators with n = 4 need 6.0 GiB"),
         ({"steps": 10**30}, "steps must be at most"),
         ({"device": "meta"}, "the device 'meta' cannot be used"),
     ],

@@ -48,8 +48,8 @@ def _title(result: sim.Simulation) -> str:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("fish.avi", "ends in .gif or .mp4, not in '.avi'"),
-        ("fish", "ends in .gif or .mp4"),
+        ("fish.avi", "must end in .gif or .mp4, not in '.avi'"),
+        ("fish", "must end in .gif or .mp4"),
         ("nowhere/fish.gif", "does not exist"),
         ("folder.gif", "is a folder"),
     ],
@@ -129,7 +129,7 @@ def test_files_are_left_alone_unless_overwriting_is_asked_for(
     options = Options(out=tmp_path / "a.gif", steps=2, frames=2, size=16, kernel_size=5)
     with monkeypatch.context() as no_work:
         no_work.setattr("akorn.simulate.run.simulate", lambda *_, **__: pytest.fail("the work has begun"))
-        with pytest.raises(AkornError, match=f"{there} is there already: --overwrite replaces it, --out"):
+        with pytest.raises(AkornError, match=f"{there} already exists: --overwrite replaces it, --out"):
             run(options)
     assert (tmp_path / there).read_bytes() == b"mine"
     assert os.listdir(tmp_path) == [there]

@@ -61,9 +61,9 @@ def test_pretty_printed_boards_are_read(row_line: str, band_line: str) -> None:
         (put(r3c4="x"), r"character 'x' at place 22 \(row 3, column 4\)"),
         (put(r9c9="٣"), r"'٣' at place 81 \(row 9, column 9\)"),
         (put(r1c2="-"), r"'-' at place 2"),
-        (put(r1c1="5", r1c4="5"), "digit 5 stands twice in row 1: columns 1 and 4$"),
-        (put(r2c9="7", r8c9="7"), "digit 7 stands twice in column 9: rows 2 and 8$"),
-        (put(r4c4="1", r6c5="1"), "digit 1 stands twice in box 5: row 4, column 4 and row 6, column 5$"),
+        (put(r1c1="5", r1c4="5"), "digit 5 occurs twice in row 1: columns 1 and 4$"),
+        (put(r2c9="7", r8c9="7"), "digit 7 occurs twice in column 9: rows 2 and 8$"),
+        (put(r4c4="1", r6c5="1"), "digit 1 occurs twice in box 5: row 4, column 4 and row 6, column 5$"),
         (put(r1c1="5", r1c2="5"), r"twice in row 1: columns 1 and 2 \(and 1 more\)"),
         (put(r1c1="5", r1c4="5", r1c7="5"), "three times in row 1: columns 1, 4 and 7"),
     ],
@@ -78,8 +78,8 @@ def test_bad_text_is_refused_with_the_place(text: str, said: str) -> None:
     [
         (np.zeros(80, int), r"\[80\]"),
         (np.zeros((81, 1), int), r"\[81, 1\]"),
-        (np.full(81, 10), "this one has 10"),
-        (np.full(81, -1), "this one has -1"),
+        (np.full(81, 10), "got 10"),
+        (np.full(81, -1), "got -1"),
         (np.zeros(81), "float64"),
     ],
 )

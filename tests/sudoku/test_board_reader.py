@@ -136,12 +136,12 @@ def test_other_tables(read: Read) -> None:
 @pytest.mark.parametrize(
     ("text", "said", "number"),
     [
-        ("\n".join(rows(EASY)[:8]), "nine rows, this one has 8: lines 3 to 10", 3),
-        ("\n".join(rows(EASY)[:3]), "nine rows, this one has 3: lines 3 to 5", 3),
+        ("\n".join(rows(EASY)[:8]), "nine rows, but this one has 8: lines 3 to 10", 3),
+        ("\n".join(rows(EASY)[:3]), "nine rows, but this one has 3: lines 3 to 5", 3),
         ("\n".join([*rows(EASY)[:4], ".5.", *rows(EASY)[5:]]), "row 5 of the board has 3 squares", 3),
         ("\n".join([*rows(EASY)[:4], "." * 10, *rows(EASY)[5:]]), "row 5 of the board has 10 squares", 3),
         ("\n".join([*rows(EASY)[:8], "x" + rows(EASY)[8][1:]]), "'x' at place 73 (row 9, column 1)", 3),
-        ("\n".join(["55......."] + ["." * 9] * 8), "digit 5 stands twice in row 1", 3),
+        ("\n".join(["55......."] + ["." * 9] * 8), "digit 5 occurs twice in row 1", 3),
         ("12", "this text has 2 characters", 3),
         (EASY[:80], "this text has 80 characters", 3),
         ("what is this?", "this text has 13 characters", 3),

@@ -151,7 +151,7 @@ def test_pictures_set_givens_confidence_and_clashes_apart(tmp_path: Path) -> Non
     [
         ({"frames": np.zeros((0, 81), int)}, r"T ≥ 1, got \[0, 81\]"),
         ({"frames": SOLVED}, r"got \[81\]"),
-        ({"frames": np.full((4, 81), 12)}, "has 12"),
+        ({"frames": np.full((4, 81), 12)}, "got 12"),
         ({"confidence": np.ones((3, 81))}, r"\[3, 81\]"),
         ({"confidence": np.full((4, 81), 1.5)}, "0..1"),
         ({"confidence": np.full((4, 81), np.nan)}, "0..1"),

@@ -183,7 +183,7 @@ def test_bad_input(model, boards, starts):
         with pytest.raises(ValueError, match="between 0 and 1"):
             VoteConfig(T, early_exit=wrong)
     other = build(ItrSAConfig(channels=32, heads=2, steps=2))
-    with pytest.raises(ValueError, match="ItrSASudoku has none"):
+    with pytest.raises(ValueError, match="ItrSASudoku does not have"):
         early_exit.evolve(other, boards[0], 2, x0=None, energy=osc.energy, tolerance=0.1)
 
 

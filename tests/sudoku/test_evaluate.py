@@ -174,7 +174,7 @@ def test_bad_settings_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             run(**options)
-    with pytest.raises(ValueError, match="one shape"):
+    with pytest.raises(ValueError, match="the same shape"):
         evaluate(fake(), PUZZLES, SOLUTIONS[:3])
 
 
@@ -282,7 +282,7 @@ def test_plots_are_written_and_bad_names_refused(tmp_path: Path) -> None:
     ):
         assert path.stat().st_size > 1000
     assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(AkornError, match="a plot ends in"):
+    with pytest.raises(AkornError, match="a plot must end in"):
         plot_accuracy({"sum": {1: 10.0}}, tmp_path / "plot.txt")
     with pytest.raises(AkornError, match="does not exist"):
         plot_accuracy({"sum": {1: 10.0}}, tmp_path / "absent" / "plot.png")

@@ -143,9 +143,9 @@ def test_progress_counts_up_to_the_end() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"givens": 21}, "21 givens cannot be generated, the fewest is 22: digging random solutions"),
+        ({"givens": 21}, "21 givens cannot be generated, the minimum is 22: digging random solutions"),
         ({"givens": (17, 34)}, "17 givens"),
-        ({"givens": 81}, "81 givens cannot be generated, the most is 80"),
+        ({"givens": 81}, "81 givens cannot be generated, the maximum is 80"),
         ({"givens": (40, 30)}, "from 40 down to 30"),
         ({"count": 0}, "at least 1, got 0"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
@@ -162,7 +162,7 @@ def test_givens_as_text() -> None:
     for bad in ("", "a", "31-", "31-b", "-30", "3.5"):
         with pytest.raises(AkornError, match="expected a number of givens"):
             generate.parse_givens(bad)
-    with pytest.raises(AkornError, match="fewest is 22"):
+    with pytest.raises(AkornError, match="minimum is 22"):
         generate.parse_givens("17-34")
 
 

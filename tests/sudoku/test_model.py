@@ -276,7 +276,7 @@ def test_a_folder_of_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     settings = as_json(CONFIGS["itrsa"])
     assert settings.pop("final_norm") is True
     assert config_of("sudoku", settings).final_norm is False  # a folder from before there was a last norm
-    with pytest.raises(AkornError, match="holds a ItrSASudoku, expected a SudokuModel"):
+    with pytest.raises(AkornError, match="contains a ItrSASudoku, expected a SudokuModel"):
         SudokuModel.from_pretrained(tmp_path)
 
 

@@ -19,7 +19,7 @@ def to_grey(images: Tensor) -> Tensor:
 
 
 def greyscale(images: Tensor, generator: torch.Generator | None = None, *, p: float = 0.2) -> Tensor:
-    """Each picture without its colours, in as many channels, with probability p."""
+    """Each picture in grey, with as many channels, with probability p."""
     images = as_float(images)
     if images.shape[1] == 1:
         return images
@@ -36,10 +36,10 @@ def colour_jitter(
     hue: float = 0.1,
     p: float = 0.8,
 ) -> Tensor:
-    """With probability p, brightness, contrast, saturation and hue changed, in an order drawn for each picture.
+    """Change brightness, contrast, saturation and hue with probability p, in a random order for each picture.
 
     The first three are blends f·x + (1 − f)·y, cut to 0–1, with f uniform in 1 ± strength and y black, the picture's
-    mean grey, and each pixel's grey. The hue turns by up to ± `hue` of the circle.
+    mean grey, and each pixel's grey. The hue shifts by up to ± `hue` of the circle.
     """
     images = as_float(images)
     sides = uniform(images, generator, 3, low=-1.0).unbind(1)
@@ -47,7 +47,7 @@ def colour_jitter(
     factors = torch.stack([1 + strength * side for strength, side in zip(strengths, sides, strict=True)], 1)  # [B, 3]
     turn = uniform(images, generator, low=-hue, high=hue)
     # An order is a ranking of four random keys. The hue, which costs most, is computed once: the others may act in
-    # three places before it and three after, with a factor of 1 (nothing) where they act on the other side.
+    # three places before it and three after, with a factor of 1 (no change) in the unused places.
     keys = uniform(images, generator, 4)
     order = keys[:, :3].argsort(1)
     early = keys.gather(1, order) < keys[:, 3:]  # [B, 3]
@@ -75,7 +75,7 @@ def _blends(images: Tensor, kinds: Tensor, factors: Tensor) -> Tensor:
 
 
 def shift_hue(images: Tensor, turn: Tensor) -> Tensor:
-    """Turn the hue of each picture by its share `turn` [B] of the circle; one channel stays as it is."""
+    """Shift the hue of each picture by its share `turn` [B] of the circle; one channel stays as it is."""
     if images.shape[1] == 1:
         return images
     hue, saturation, value = rgb_to_hsv(images).split(1, 1)
@@ -99,7 +99,7 @@ def rgb_to_hsv(images: Tensor) -> Tensor:
 
 
 def hsv_to_rgb(images: Tensor) -> Tensor:
-    """The inverse of `rgb_to_hsv`; any hue, since it goes round the circle.
+    """The inverse of `rgb_to_hsv`; any hue is valid, since it is periodic.
 
     Each colour is v − v·s·max(0, min(k, 4 − k, 1)) with k = (n + 6h) mod 6 and n = 5, 3, 1 for red, green, blue.
     """

@@ -1,4 +1,4 @@
-"""What `augment` does to a picture. Torch-free, so that `--help` reads it quickly."""
+"""Settings of `augment`. Imports no torch, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ class AugmentConfig:
     """Shift, crop, flip, colour jitter, grey and noise, in this order; the defaults are the published SimCLR views."""
 
     scale: tuple[float, float] = (0.08, 1.0)
-    """The share of the picture's area that a crop has, from and to; (1, 1) with a ratio of (1, 1) is no crop."""
+    """The range of a crop's share of the picture's area; (1, 1) with a ratio of (1, 1) means no crop."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    """A crop's width divided by its height, from and to."""
+    """The range of a crop's width divided by its height."""
     shift: int = 0
-    """By how many pixels a picture may move, each way, with black from outside: pad and crop."""
+    """The largest shift of a picture in pixels, in each direction, with black outside: pad and crop."""
     flip: float = 0.0
     """The probability of a horizontal flip."""
     brightness: float = 0.4
-    """How far the factor on the brightness may be from 1; likewise contrast and saturation."""
+    """How far the brightness factor may be from 1; likewise contrast and saturation."""
     contrast: float = 0.4
     saturation: float = 0.4
     hue: float = 0.1
-    """How far the hue may turn, as a share of the circle; at most 0.5."""
+    """The largest shift of the hue, as a share of the circle; at most 0.5."""
     jitter: float = 0.8
     """The probability of the four above, all together and in random order."""
     grey: float = 0.2
-    """The probability that a picture loses its colours."""
+    """The probability that a picture becomes grey."""
     noise: float = 0.0
     """The standard deviation of Gaussian noise on every pixel."""
 
 
 def check(config: AugmentConfig) -> None:
-    """Refuse impossible values, each with the value and what was expected."""
+    """Refuse impossible values, with the value and what was expected."""
     c = config
     rules: list[tuple[str, object, bool, str]] = [
         ("scale", c.scale, 0 < c.scale[0] <= c.scale[1] <= 1, "two numbers in (0, 1], the lower first"),

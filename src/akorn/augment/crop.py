@@ -1,9 +1,9 @@
-"""Which part of a picture is seen, at which size: random resized crops, shifts and flips.
+"""Random resized crops, shifts and flips.
 
 A crop is resized with two small matrices per picture, one for its rows and one for its columns, which hold the weights
 of the bilinear filter with antialiasing. This is the filter that torch and torchvision use for crop-then-resize, border
-included, to rounding; an affine `grid_sample` would see beyond the crop's border and would not widen the filter where a
-crop shrinks. In batches on a GPU two matrix products are also as quick. Under TF32 the products keep 11 bits, a quarter
+included, to rounding; an affine `grid_sample` would read beyond the crop's border and would not widen the filter if a
+crop shrinks. In batches on a GPU two matrix products are also as fast. Under TF32 the products keep 11 bits, a quarter
 of a byte's grey level.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from akorn.augment.image_batch import as_float, sometimes, uniform
 
-TRIES = 10  # as many as torchvision's: then the largest crop in the middle is taken
+TRIES = 10  # as in torchvision; then the largest crop in the middle is used
 
 Size = tuple[int, int]
 
@@ -46,10 +46,10 @@ def random_boxes(
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Tensor:
-    """Top, left, height, width of a crop for each picture, in whole pixels: [B, 4], float32.
+    """Top, left, height and width of a crop for each picture, in whole pixels: [B, 4], float32.
 
-    As torchvision draws them: the first of ten tries that fits into the picture, else the largest crop in the middle
-    whose ratio is allowed.
+    As in torchvision: the first of ten tries that fits into the picture, otherwise the largest crop in the middle with
+    an allowed ratio.
     """
     check_ranges(scale, ratio)
     height, width = images.shape[2:]
@@ -57,7 +57,7 @@ def random_boxes(
     shape = uniform(images, generator, TRIES, low=math.log(ratio[0]), high=math.log(ratio[1])).exp()
     wide, high = (area * shape).sqrt().round(), (area / shape).sqrt().round()  # [B, tries]
     fits = (wide >= 1) & (wide <= width) & (high >= 1) & (high <= height)
-    first = fits.to(torch.uint8).argmax(1, keepdim=True)  # the first that fits; 0 where none does
+    first = fits.to(torch.uint8).argmax(1, keepdim=True)  # the first that fits; 0 if none does
     none = ~fits.any(1, keepdim=True)
     all_high, all_wide = largest(height, width, ratio)
     high = torch.where(none, all_high, high.gather(1, first))
@@ -69,13 +69,13 @@ def random_boxes(
 
 
 def check_ranges(scale: tuple[float, float], ratio: tuple[float, float]) -> None:
-    """ValueError unless crops of such areas and ratios can be."""
+    """ValueError unless crops of such areas and ratios are possible."""
     if not 0 < scale[0] <= scale[1] <= 1 or not 0 < ratio[0] <= ratio[1]:
         raise ValueError(f"scale must be in (0, 1] and ratio above 0, the lower first; got {scale} and {ratio}")
 
 
 def largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:
-    """The largest height and width of a crop whose ratio is allowed."""
+    """The largest height and width of a crop with an allowed ratio."""
     if width < ratio[0] * height:
         return min(height, round(width / ratio[0])), width
     if width > ratio[1] * height:
@@ -92,17 +92,17 @@ def resample(images: Tensor, boxes: Tensor, size: Size) -> Tensor:
     top, left, high, wide = boxes.to(images.dtype).unbind(1)
     rows = _weights(top, high, images.shape[2], size[0])  # [B, out rows, H]
     columns = _weights(left, wide, images.shape[3], size[1])  # [B, out columns, W]
-    with torch.autocast(images.device.type, enabled=False):  # bfloat16 would leave 8 bits of a pixel
+    with torch.autocast(images.device.type, enabled=False):  # bfloat16 would keep only 8 bits of a pixel
         across = torch.einsum("bchw,bpw->bchp", images, columns)
         return torch.einsum("boh,bchp->bcop", rows, across).clamp(0, 1)
 
 
 def _weights(start: Tensor, length: Tensor, pixels: int, out: int) -> Tensor:
-    """How much each of `out` pixels takes of each of `pixels`, on the stretch [start, start + length): [B, out, pixels]
+    """The weight of each of `pixels` in each of `out` pixels, on the range [start, start + length): [B, out, pixels]
 
-    A hat function as wide as an output pixel, and at least as wide as an input pixel, cut at the stretch's ends.
+    A hat function as wide as an output pixel, and at least as wide as an input pixel, cut at the ends of the range.
     """
-    step = (length / out)[:, None, None]  # input pixels an output pixel
+    step = (length / out)[:, None, None]  # input pixels per output pixel
     there = torch.arange(out, device=start.device, dtype=start.dtype)[:, None] + 0.5
     here = torch.arange(pixels, device=start.device, dtype=start.dtype) + 0.5 - start[:, None, None]  # [B, 1, pixels]
     hat = (1 - (here - there * step).abs() / step.clamp_min(1)).clamp_min(0)
@@ -111,7 +111,7 @@ def _weights(start: Tensor, length: Tensor, pixels: int, out: int) -> Tensor:
 
 
 def random_shift(images: Tensor, generator: torch.Generator | None = None, *, pixels: int = 4) -> Tensor:
-    """Each picture moved by up to so many pixels down or up and right or left, black from outside: pad and crop."""
+    """Each picture shifted by up to this many pixels in each direction, with black outside: pad and crop."""
     if pixels < 0:
         raise ValueError(f"pixels must be 0 or more, got {pixels}")
     images = as_float(images)

@@ -1,8 +1,8 @@
-"""A whole `augment` but for its noise in one kernel: a program makes one view, from bytes to float32.
+"""All of `augment` except the noise in one kernel: a program makes one view, from bytes to float32.
 
 The plain forms, in `crop` and `colour`, make some 260 passes over a batch. Crops are the same bilinear filter with
-antialiasing: an output pixel takes as many input pixels as its hat function covers, two a side where a crop is
-enlarged. The mean grey, which the contrast needs, is found in a first round over the view. Needs Triton to import.
+antialiasing: an output pixel reads as many input pixels as its hat function covers, two per side if a crop is
+enlarged. The mean grey, which the contrast needs, is computed in a first pass over the view. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -18,8 +18,8 @@ from akorn.augment.config import AugmentConfig
 from akorn.augment.crop import TRIES, Size, check_ranges, largest
 
 _TRIES = tl.constexpr(TRIES)
-_BLOCK = 1024  # pixels that a program has at once
-_MOST_TAPS = 8  # input pixels a side of an output pixel: a crop to a quarter
+_BLOCK = 1024  # pixels that a program processes at once
+_MOST_TAPS = 8  # input pixels per side of an output pixel: enough to shrink a crop to a quarter
 
 
 @triton.jit
@@ -92,7 +92,7 @@ def _cropped(
     BYTES: tl.constexpr,
 ):
     """The three colours, 0–1, of pixels of the crop (top, left, high, wide) at its new size; one colour is all three"""
-    pixel = tl.minimum(pixel, OUT_HEIGHT * OUT_WIDTH - 1)  # there are none beyond
+    pixel = tl.minimum(pixel, OUT_HEIGHT * OUT_WIDTH - 1)  # there are no more pixels
     row, column = pixel // OUT_WIDTH, pixel % OUT_WIDTH
     column = tl.where(mirrored, OUT_WIDTH - 1 - column, column)
     red = tl.zeros(pixel.shape, tl.float32)
@@ -166,7 +166,7 @@ def _augment_kernel(
     OUT_WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    ALL_TOP: tl.constexpr,  # the largest crop in the middle, where no try fits
+    ALL_TOP: tl.constexpr,  # the largest crop in the middle, if no try fits
     ALL_LEFT: tl.constexpr,
     ALL_HIGH: tl.constexpr,
     ALL_WIDE: tl.constexpr,
@@ -243,13 +243,13 @@ def _augment_kernel(
 
 
 def fits(images: Tensor, size: Size) -> bool:
-    """Whether the kernel knows such pictures: bytes or float32, not shrunk to less than a quarter."""
+    """Whether the kernel supports such pictures: bytes or float32, not shrunk to less than a quarter."""
     known = images.dtype in (torch.uint8, torch.float32) and not images.requires_grad
     return known and max(_taps(images, size)) <= _MOST_TAPS
 
 
 def columns(config: AugmentConfig, *, crop: bool, jitter: bool) -> int:
-    """Random numbers a view."""
+    """Random numbers per view."""
     return (2 * TRIES + 2) * crop + bool(config.flip) + 9 * jitter + bool(config.grey)
 
 
@@ -268,7 +268,7 @@ def fused_views(
     rows, columns = _taps(images, size)
     all_high, all_wide = largest(height, width, config.ratio)
     low, high = math.log(config.ratio[0]), math.log(config.ratio[1])
-    with torch.cuda.device_of(images):  # Triton launches on the current one
+    with torch.cuda.device_of(images):  # Triton launches on the current device
         _augment_kernel[(len(out),)](
             images,
             numbers,
@@ -310,6 +310,6 @@ def fused_views(
 
 
 def _taps(images: Tensor, size: Size) -> tuple[int, int]:
-    """How many input pixels an output pixel takes at most, of rows and of columns."""
+    """The largest number of input pixels per output pixel, for rows and for columns."""
     rows, columns = (math.ceil(2 * max(1.0, full / out)) for full, out in zip(images.shape[2:], size, strict=True))
     return rows, columns

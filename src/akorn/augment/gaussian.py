@@ -11,7 +11,7 @@ from akorn.augment.image_batch import as_float
 def gaussian_noise(
     images: Tensor, generator: torch.Generator | None = None, *, sigma: float = 0.2, clamp: bool = True
 ) -> Tensor:
-    """Pictures with noise of standard deviation `sigma` on each pixel and channel, cut to 0–1 unless told not to."""
+    """Pictures with noise of standard deviation `sigma` on each pixel and channel, clipped to 0–1 by default."""
     if not 0 <= sigma < float("inf"):
         raise ValueError(f"sigma must be 0 or more, got {sigma}")
     images = as_float(images)

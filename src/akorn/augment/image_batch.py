@@ -15,9 +15,9 @@ def as_float(images: Tensor) -> Tensor:
 def check_pictures(images: Tensor) -> None:
     """ValueError unless these are pictures, as bytes or floats."""
     if images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise ValueError(f"pictures are [B, 1 or 3, H, W], got the shape {list(images.shape)}")
+        raise ValueError(f"pictures must be [B, 1 or 3, H, W], got the shape {list(images.shape)}")
     if images.dtype != torch.uint8 and not images.is_floating_point():
-        raise ValueError(f"pictures are bytes or floats in 0–1, got {images.dtype}")
+        raise ValueError(f"pictures must be bytes or floats in 0–1, got {images.dtype}")
 
 
 def uniform(
@@ -29,6 +29,6 @@ def uniform(
 
 
 def sometimes(changed: Tensor, images: Tensor, p: float, generator: torch.Generator | None) -> Tensor:
-    """Each picture as it was changed with probability p, else as it was."""
+    """Each picture changed with probability p, otherwise unchanged."""
     chosen = uniform(images, generator) < p
     return torch.where(chosen[:, None, None, None], changed, images)

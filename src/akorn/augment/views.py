@@ -19,9 +19,9 @@ from akorn.augment.image_batch import as_float, check_pictures
 def augment(
     images: Tensor, config: AugmentConfig, generator: torch.Generator | None = None, *, size: Size | None = None
 ) -> Tensor:
-    """Pictures as the config says, at `size` (by default their own): [B, C, H, W] → float32 [B, C, *size].
+    """Pictures changed by the config, at `size` (by default their own): [B, C, H, W] → float32 [B, C, *size].
 
-    What the config switches off costs nothing and draws no random numbers.
+    Disabled changes cost nothing and draw no random numbers.
     """
     return _views(images, config, generator, size, 1)
 
@@ -39,7 +39,7 @@ def _views(
     check_pictures(images)
     own = (images.shape[2], images.shape[3])
     size = own if size is None else (size[0], size[1])
-    if config.shift:  # a view has a shift of its own
+    if config.shift:  # each view has its own shift
         images = random_shift(images.repeat(copies, 1, 1, 1), generator, pixels=config.shift)
         copies = 1
     crop = config.scale != (1.0, 1.0) or config.ratio != (1.0, 1.0) or size != own

@@ -1,4 +1,4 @@
-"""What the paper compares with: iterative attention and convolution, Transformer, ViT, ResNet, Energy Transformer."""
+"""The paper's baselines: iterative attention and convolution, Transformer, ViT, ResNet, Energy Transformer."""
 
 from akorn.baselines.attention import ItrSA, ItrSABlock, PositionName, Transformer
 from akorn.baselines.convolution import ItrConv, ItrConvBlock

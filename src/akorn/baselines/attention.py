@@ -1,4 +1,4 @@
-"""Iterative self-attention (ItrSA) and the Transformer, which is its case of one step and several blocks."""
+"""Iterative self-attention (ItrSA) and the Transformer, its special case with one step and several blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ItrSABlock(IteratedBlock):
 
 
 class ItrSA(nn.Module):
-    """Iterative self-attention: what AKOrN is without the Kuramoto update.
+    """Iterative self-attention: AKOrN without the Kuramoto update.
 
     Args:
         channels: number of channels C.
@@ -76,9 +76,9 @@ class ItrSA(nn.Module):
         return self.norm(x)
 
     def prepare(self, x: Tensor) -> Tensor:
-        """What the first block sees: the tokens, with their absolute positions where the model has these."""
-        # Tokens made of a picture lie channel by channel. Every sum x + … would pass that order on, and every norm
-        # would have to bring it back.
+        """The input of the first block: the tokens, with absolute positions if the model has them."""
+        # Tokens from a picture are stored channel by channel. Every sum x + … would keep that order, and every norm
+        # would have to convert it.
         x = x.contiguous()
         return x if self.place is None else self.place(x)
 

@@ -1,4 +1,4 @@
-"""Iterative convolution (ItrConv): what AKOrN with convolutions is without the Kuramoto update."""
+"""Iterative convolution (ItrConv): AKOrN with convolutions, without the Kuramoto update."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from akorn.baselines.iterated import IteratedBlock
 from akorn.nn import GroupNorm
 from akorn.nn.convolution import Conv2d
 
-_GROUPS = 32  # GroupNorm's usual number; the paper does not give its own
+_GROUPS = 32  # the usual number for GroupNorm; the paper does not give one
 
 
 class ItrConvBlock(IteratedBlock):
     """T times x ← x + conv(GroupNorm(x)), then once x ← x + MLP(GroupNorm(x)).
 
-    The convolution of all T steps has the same weights; the MLP acts on every position alone and has one hidden layer
-    of `expansion` · C with GELU.
+    The convolution of all T steps has the same weights; the MLP acts on every position separately and has one hidden
+    layer of `expansion` · C with GELU.
 
     Args:
         channels: number of channels C.
@@ -28,7 +28,7 @@ class ItrConvBlock(IteratedBlock):
     def __init__(self, channels: int, kernel_size: int, *, groups: int | None = None, expansion: int = 2) -> None:
         super().__init__()
         groups = next(g for g in range(_GROUPS, 0, -1) if channels % g == 0) if groups is None else groups
-        # Our own norm, since torch's brings pictures with channels last to channels first on a GPU, every time.
+        # Our own norm, since torch's converts pictures from channels last to channels first on a GPU, every time.
         self.norm = GroupNorm(groups, channels)
         self.conv = Conv2d(channels, channels, kernel_size)
         self.mlp_norm = GroupNorm(groups, channels)
@@ -41,12 +41,12 @@ class ItrConvBlock(IteratedBlock):
 
 
 class ItrConv(nn.Module):
-    """Blocks of iterative convolution with as many channels each.
+    """Blocks of iterative convolution with the same number of channels.
 
     Args:
         channels: number of channels C.
         kernel_size: odd size of the convolutions.
-        blocks: number of blocks L, each with weights of its own.
+        blocks: number of blocks L, each with its own weights.
 
     """
 

@@ -27,7 +27,7 @@ class EnergyTransformer(nn.Module):
     Args:
         channels: number of channels.
         heads: heads of the attention.
-        grid: how the tokens lie; with it come learned absolute positions, added to the input.
+        grid: the layout of the tokens; it adds learned absolute positions to the input.
         memories: number of the Hopfield network's memories, by default 4 · channels.
         alpha: step size α.
         beta: inverse temperature β, by default 1/√head_dim.
@@ -78,7 +78,7 @@ class EnergyTransformer(nn.Module):
         return self._iterate(x) if self._compiled is None else self._compiled(self, x)
 
     def compile_step(self, **options: object) -> None:
-        """Compile a single step rather than the loop: the same speed for a fraction of the compile time."""
+        """Compile a single step instead of the loop: the same speed for a fraction of the compile time."""
         self._compiled = compiled_alone(type(self)._iterate, **options)
 
     def _iterate(self, x: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class EnergyTransformer(nn.Module):
         return self.scale * F.layer_norm(x, (self.channels,)) + self.shift
 
     def energy(self, g: Tensor) -> Tensor:
-        """E(g), one value a sample: [B]; summed in float32 at least."""
+        """E(g), one value per sample: [B]; summed in float32 or wider."""
         scores = self._scores(*self._heads(g))  # [B, heads, C, B]
         wide = torch.promote_types(g.dtype, torch.float32)
         attention = scores.to(wide).logsumexp(-1).flatten(1).sum(1) / self.beta
@@ -116,5 +116,5 @@ class EnergyTransformer(nn.Module):
         return self.beta * q @ k.mT
 
     def extra_repr(self) -> str:
-        """What print() shows of the model."""
+        """What print() shows for the model."""
         return f"{self.channels}, heads={self.heads}, memories={len(self.memory)}, alpha={self.alpha}"

@@ -31,7 +31,7 @@ class IteratedBlock(nn.Module):
         """One step, in the shape of x."""
 
     def iterate(self, x: Tensor) -> Tensor:
-        """One step, compiled if it was asked for: x → the same shape."""
+        """One step, compiled if requested: x → the same shape."""
         return self._iterate(x) if self._compiled is None else self._compiled(self, x)
 
     def compile_step(self, **options: object) -> None:

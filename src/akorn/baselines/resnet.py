@@ -1,4 +1,4 @@
-"""ResNet-18 as it is used on small pictures: a 3×3 stem of stride 1, and no max-pooling behind it."""
+"""ResNet-18 for small pictures: a 3×3 stem of stride 1, without max-pooling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class ResidualBlock(nn.Module):
-    """ReLU(x + BN(conv(ReLU(BN(conv(x)))))), with 1×1 convolution and BN on x where its shape changes."""
+    """ReLU(x + BN(conv(ReLU(BN(conv(x)))))), with 1×1 convolution and BN on x if its shape changes."""
 
     def __init__(self, channels: int, out_channels: int, stride: int = 1) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class ResidualBlock(nn.Module):
 class ResNet(nn.Module):
     """A residual network of stages: each but the first halves the resolution and doubles the channels.
 
-    The defaults are ResNet-18; a head is not part of it.
+    The defaults are ResNet-18, without a head.
 
     Args:
         width: channels of the stem and of the first stage.
@@ -55,7 +55,7 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
         self.out_channels = channels
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):  # He et al.: the variance of the signal stays through ReLU
+            if isinstance(module, nn.Conv2d):  # He et al.: preserves the variance of the signal through ReLU
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from akorn.nn import LayerNorm
 
 
 class PatchEmbedding(nn.Module):
-    """A linear map of each patch of `patch` × `patch` pixels to C channels, patches side by side."""
+    """A linear map of each patch of `patch` × `patch` pixels to C channels, without overlap."""
 
     def __init__(self, image_channels: int, channels: int, patch: int) -> None:
         super().__init__()

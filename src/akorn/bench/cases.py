@@ -45,7 +45,7 @@ HEADS = 8
 
 
 def _ring(size: Size, n: int) -> nn.Module:
-    """Each token listens to its four nearest on a ring."""
+    """Each token attends to its four nearest neighbours on a ring."""
     nodes = torch.arange(size.tokens)
     edges = torch.cat([torch.stack((nodes, (nodes + step) % size.tokens)) for step in (-2, -1, 1, 2)], 1)
     return SparseCoupling(edges, size.tokens, n, torch.randn(edges.shape[1], n, n) / 4)
@@ -72,13 +72,13 @@ COUPLINGS: dict[str, tuple[Callable[[Size, int], nn.Module], bool]] = {
 
 
 def default_channels(n: int, *, tiny: bool = False) -> tuple[int, ...]:
-    """64 and 256, or 32, or the next that are whole oscillators and whole heads of a size that GTA turns in fours."""
+    """64 and 256, or 32, or the next numbers that N, the heads and GTA can divide."""
     unit = math.lcm(4 * HEADS, n)
     return tuple(unit * math.ceil(channels / unit) for channels in ((32,) if tiny else (64, 256)))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """AkornError for the first name that is no coupling."""
+    """AkornError for the first unknown coupling."""
     for name in names:
         if name not in COUPLINGS:
             raise AkornError(f"unknown coupling {name!r}: the known ones are {', '.join(COUPLINGS)}")
@@ -98,7 +98,7 @@ def build(
 
 
 def plain_loop(layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> list[Tensor]:
-    """The update written out, every state kept: what a first implementation would do."""
+    """The update as a plain loop that keeps every state, as a first implementation would."""
     n, dim = layer.n, -1 if x.ndim == 3 else -3
     x = x.unflatten(dim, (-1, n))
     x = x / x.norm(dim=dim, keepdim=True)

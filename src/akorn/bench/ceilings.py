@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured: a large matrix product, and a pass over large arrays."""
+"""The measured limits of the machine: a large matrix product, and a pass over large arrays."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _TINY = (128, 1 << 16)
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Of one device in one precision."""
+    """The limits of one device in one precision."""
 
     flops: float
-    """Floating-point operations a second of a product."""
+    """Floating-point operations per second of a product."""
     bandwidth: float
-    """Bytes a second of a ← b + 2c, read and written."""
+    """Bytes per second of a ← b + 2c, read and written."""
 
     def __str__(self) -> str:
         return f"{self.flops / 1e12:.3g} TFLOP/s in products, {self.bandwidth / 1e9:.3g} GB/s through memory"
 
 
 def measure_ceilings(device: torch.device, dtype: torch.dtype, *, tiny: bool = False, repeats: int = 5) -> Ceilings:
-    """Both ceilings for matrices of this type; how float32 is multiplied is torch's setting of the moment."""
+    """Both ceilings for matrices of this type; products of float32 follow torch's current setting."""
     side, count = _TINY if tiny else _SIZES.get(device.type, _SIZES["cpu"])
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     b, c = (torch.ones(count, device=device) for _ in range(2))

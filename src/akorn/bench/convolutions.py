@@ -32,7 +32,7 @@ def by_library_channels_last(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def by_layer(x: Tensor, weight: Tensor) -> Tensor:
-    """As layers do it, channels last in memory: on a GPU the quicker of two input gradients is taken."""
+    """As layers do it, channels last in memory: on a GPU with the faster of two input gradients."""
     return conv2d(x.contiguous(memory_format=torch.channels_last), weight.contiguous(memory_format=torch.channels_last))
 
 
@@ -44,7 +44,7 @@ def by_fft(x: Tensor, weight: Tensor) -> Tensor:
     sizes = [_fast(length + 2 * margin) for length in (height, width)]
     with torch.autocast(x.device.type, enabled=False):
         signal = torch.fft.rfft2(x.to(wide), s=sizes)  # [B, C, H′, W′]
-        filters = torch.fft.rfft2(weight.to(wide), s=sizes).conj()  # a correlation: the kernel is not turned
+        filters = torch.fft.rfft2(weight.to(wide), s=sizes).conj()  # a correlation: the kernel is not flipped
         shape = signal.shape[-2:]
         left = signal.flatten(2).permute(2, 0, 1)  # [frequencies, B, C]
         right = filters.flatten(2).permute(2, 1, 0)  # [frequencies, C, C′]
@@ -88,7 +88,7 @@ def convolutions(size: str, device: torch.device, itemsize: int, compiled: bool)
 
 
 def _fast(length: int) -> int:
-    """The next length without prime factors above 5, and even: for these the transform is quick."""
+    """The next length without prime factors above 5, and even: for these the transform is fast."""
     while True:
         rest = length
         for factor in (2, 3, 5):

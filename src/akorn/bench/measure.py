@@ -17,7 +17,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler would write 
 
 Work = Callable[[], object]
 
-_LEAST = 0.005  # seconds that a measurement on a GPU takes at least
+_LEAST = 0.005  # shortest measurement on a GPU, in seconds
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Measurement:
     seconds: float
     """Median over the repeats."""
     peak_bytes: int
-    """The most memory that it held at a time, beyond what was there before."""
+    """Peak memory beyond what was allocated before."""
 
 
 def measure(
@@ -38,7 +38,7 @@ def measure(
     peaks: Mapping[str, int] | None = None,
     memory: bool = True,
 ) -> dict[str, Measurement]:
-    """Each piece of work once to warm up, then all in turn `repeats` times, so that a busy moment hits them alike.
+    """Run each workload once to warm up, then all in turn `repeats` times, so that disturbances affect all equally.
 
     peaks: bytes of work that allocates nothing when it runs, counted elsewhere: of a CUDA graph, while it was recorded.
     memory: whether the memory is measured at all.
@@ -47,7 +47,7 @@ def measure(
     calls = {}
     for name, work in works.items():
         work()
-        # A GPU is waited for once in many calls of short work, so that the time of a launch does not count.
+        # The host waits for the GPU only once in many short calls, so that launch times do not count.
         calls[name] = 1 if device.type != "cuda" else min(100, math.ceil(_LEAST / max(_seconds(work, device), 1e-6)))
     for _ in range(repeats):
         for name, work in works.items():
@@ -59,7 +59,7 @@ def measure(
 
 
 def _seconds(work: Work, device: torch.device, calls: int = 1) -> float:
-    """Of one call, the mean of several behind each other."""
+    """The time of one call: the mean of several consecutive ones."""
     if device.type != "cuda":
         start = time.perf_counter()
         work()

@@ -32,7 +32,7 @@ class Setup:
     recompute: bool
     precision: Precision
     network: bool = False
-    """Measure networks as torch.compile makes them too."""
+    """Also measure networks compiled by torch.compile."""
 
 
 def sudoku(setup: Setup) -> Iterator[Piece]:
@@ -59,7 +59,7 @@ def sudoku(setup: Setup) -> Iterator[Piece]:
 
 
 def vote(setup: Setup) -> Iterator[Piece]:
-    """The energy vote, K = 100 and T = 128, a board, in a full batch: from the puzzles to the answers."""
+    """The energy vote with K = 100 and T = 128, per board in a full batch: from the puzzles to the answers."""
     from akorn.sudoku import early_exit, voting
     from akorn.sudoku.model import SudokuModel
 

@@ -1,4 +1,4 @@
-"""`akorn bench`: every form of every piece of work beside the plain one, in one run."""
+"""`akorn bench`: every form of every workload, compared with the plain one in the same run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES: dict[str, Callable[[Setup], Iterator[Piece]]] = {
     "clevrtex": nets.clevrtex,
     "cifar": nets.cifar,
 }
-"""What `--case` names, beside "layers" and "all"."""
+"""The values of `--case` besides "layers" and "all"."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Row:
 
     case: str
     name: str
-    """What of the case: a coupling, a kernel, a training step."""
+    """The part of the case: a coupling, a kernel, a training step."""
     size: str
     n: int
     steps: int
@@ -51,18 +51,18 @@ class Row:
     form as a CUDA graph; others say what they do."""
     milliseconds: float
     peak_mib: float
-    """Held at a time beyond what was there before; by a graph, while it was recorded."""
+    """Peak memory beyond what was allocated before; for a graph, while it was recorded."""
     speedup: float
-    """Against the first variant of the same work."""
+    """Speed-up over the first variant of the same work."""
     matmul_share: float | None
-    """Of the measured ceiling of products, from the operations of the plain form's products."""
+    """Share of the measured limit for products, from the operations of the plain form's products."""
     bandwidth_share: float | None
-    """Of the measured ceiling of memory, from the bytes that must be moved at least."""
+    """Share of the measured memory bandwidth, from the bytes that must be moved at least."""
     error: float | None
     """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative.
-    None for a compiled network, which would have to be compiled anew for it."""
+    None for a compiled network, which would have to be compiled again for it."""
     first_seconds: float
-    """What the very first call took, compiling included; less where an earlier run left compiled code behind."""
+    """The time of the very first call, including compilation; less if an earlier run left compiled code."""
 
 
 def bench(
@@ -73,7 +73,7 @@ def bench(
     ceilings: Ceilings | None = None,
     repeats: int = 5,
 ) -> Iterator[Row]:
-    """Measure every piece of work, all its forms in turn; cuDNN searches for quick algorithms, as in training."""
+    """Measure every workload, all its forms in turn; cuDNN searches for fast algorithms, as in training."""
     searched = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -90,7 +90,7 @@ def _bench(
         tried = {name: trial for name in piece.forms if (trial := _attempt(runner, name)) is not None}
         errors = {name: error for name, (error, _) in tried.items()}
         if not errors:
-            raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any form of it")
+            raise AkornError(f"{piece.case} {piece.size}: there is not enough memory for any of its forms")
         plain = {name: partial(runner.call, piece.forms[name]) for name in errors}
         graphs = {}
         for name in [name for name in errors if piece.forms[name].graph]:
@@ -114,7 +114,7 @@ def _bench(
 
 
 def _attempt(runner: Runner, name: str) -> tuple[float | None, float] | None:
-    """The error of a form against float64, and what its first call at full size took; None where memory is short."""
+    """The error of a form against float64, and the time of its first call at full size; None if memory is short."""
     form = runner.piece.forms[name]
     try:
         began = time.perf_counter()
@@ -125,12 +125,12 @@ def _attempt(runner: Runner, name: str) -> tuple[float | None, float] | None:
         return (None if form.network else runner.error(form)), seconds
     except torch.OutOfMemoryError:
         logging.getLogger(__name__).warning(
-            "%s %s, %s: not enough memory, left out", runner.piece.case, runner.piece.size, name
+            "%s %s, %s: not enough memory, skipped", runner.piece.case, runner.piece.size, name
         )
         torch.cuda.empty_cache()
         return None
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The rows as JSON takes them."""
+    """The rows as JSON values."""
     return [asdict(row) for row in rows]

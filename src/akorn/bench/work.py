@@ -1,4 +1,4 @@
-"""A piece of work and the forms in which it is done: plain, fused, compiled, as a CUDA graph."""
+"""A workload and its forms: plain, fused, compiled, as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Loss = Callable[[Tensor, Inputs], Tensor]
 """(what `forward` returned, inputs) → a number."""
 
 Precision = Literal["float32", "tf32", "bf16"]
-_FEW = 16  # samples on which errors and operations are counted: batch norms of fewer would amplify every rounding
-_SHORT = 4  # steps after which errors are taken: later, chaos would be measured and not rounding
+_FEW = 16  # samples for counting errors and operations: batch norms of fewer would amplify rounding
+_SHORT = 4  # steps after which errors are measured: later, chaos would dominate rounding
 
 
 class Form(NamedTuple):
@@ -59,7 +59,7 @@ class Piece:
     net: nn.Module
     inputs: Inputs
     forms: Mapping[str, Form]
-    """By variant; the first is what the others are compared with, and what float64 computes."""
+    """By variant; the others are compared with the first, which is also computed in float64."""
     traffic: float = 0.0
     """Bytes that must be moved at least, see `step_traffic`; 0 if unknown."""
     loss: Loss | None = None
@@ -67,9 +67,9 @@ class Piece:
     optimise: bool = False
     """Whether Adam's step is part of the work."""
     whole: Callable[[Form], object] | None = None
-    """What is timed in place of `forward`, where that is only a part of it."""
+    """What is timed instead of `forward`, if that is only a part of the work."""
     per: int = 1
-    """The time is for one of so many."""
+    """The time is divided by this number."""
 
 
 def usual_forms(
@@ -82,7 +82,7 @@ def usual_forms(
     solving: bool = False,
     network: bool = False,
 ) -> dict[str, Form]:
-    """Plain eager, a compiled step, fused, a compiled network, and fused as a CUDA graph, as the device knows them."""
+    """Plain eager, a compiled step, fused, a compiled network, and fused as a CUDA graph, as the device allows."""
     again = recompute and mode == "training"
     forms = {"plain": Form(forward, recompute=again)}
     if compiled:
@@ -97,10 +97,10 @@ def usual_forms(
 
 
 def step_traffic(layer: KuramotoLayer, elements: int, itemsize: int, mode: Mode) -> float:
-    """Bytes of one step over a state of so many elements, if every product and the update read and write once.
+    """Bytes of one step over a state of this many elements, if every product and the update read and write once.
 
     Attention: x → q, k, v (4 arrays), q, k, v → o (4), o, x, c → x (4). Others: x → Jx (2), Jx, x, c → x (4). Weights
-    come on top. The backward pass is counted as twice the forward pass.
+    are added. The backward pass is counted as twice the forward pass.
     """
     arrays = 12 if isinstance(layer.coupling, AttentionCoupling) else 6
     weights = sum(parameter.numel() for parameter in layer.parameters())
@@ -113,8 +113,8 @@ class Recording:
 
     replay: Callable[[], object]
     peak_bytes: int
-    """The most memory that was held at a time while it was recorded, in the graph's own pool, beyond what was there
-    before. A replay uses the same addresses again, and asks the allocator for nothing."""
+    """Peak memory during the recording, in the graph's own pool, beyond what was allocated before. A replay uses the
+    same addresses and allocates nothing."""
 
     def __call__(self) -> None:
         """Do the work once."""
@@ -131,7 +131,7 @@ class Runner:
         self.start = copy.deepcopy(piece.net.state_dict())
         if any(form.compiled for form in piece.forms.values()):
             for layer in self.layers:
-                layer.compile_step(dynamic=False)  # errors are taken at another size, which must not matter here
+                layer.compile_step(dynamic=False)  # errors are measured at another size, which must not matter here
         self.network = torch.compile(piece.net._call_impl, mode="reduce-overhead", dynamic=False)
         self.optimiser: torch.optim.Optimizer | None = None
         if piece.optimise:
@@ -155,7 +155,7 @@ class Runner:
                 part.grad = None
 
     def recorded(self, form: Form) -> Recording:
-        """The work as a CUDA graph, with the memory that it takes."""
+        """The work as a CUDA graph, with its memory."""
         if self.optimiser is not None:
             return self._recorded_step(form, self.optimiser)
         aside = torch.cuda.Stream(self.device)
@@ -164,7 +164,7 @@ class Runner:
             for _ in range(3):  # compile, choose algorithms, size buffers
                 self.call(form)
         torch.cuda.current_stream(self.device).wait_stream(aside)
-        gc.collect()  # what only a cycle holds would else be released in the middle of the recording
+        gc.collect()  # otherwise reference cycles might be freed in the middle of the recording
         torch.cuda.synchronize(self.device)
         before = torch.cuda.memory_allocated(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
@@ -174,7 +174,7 @@ class Runner:
         return Recording(graph.replay, torch.cuda.max_memory_allocated(self.device) - before)
 
     def _recorded_step(self, form: Form, optimiser: torch.optim.Optimizer) -> Recording:
-        """A training step as anyone records it: forward and backward in the graph, the optimiser after it."""
+        """A training step as users record it: forward and backward in the graph, the optimiser after it."""
         piece = self.piece
 
         def loss(*inputs: Tensor) -> Tensor:
@@ -195,9 +195,9 @@ class Runner:
         return Recording(replay, torch.cuda.max_memory_allocated(self.device) - before)
 
     def error(self, form: Form) -> float:
-        """How far from float64: of the gradients in training, relative in norm; else the largest, relative.
+        """The deviation from float64: of the gradients in training, relative in norm; otherwise the largest, relative.
 
-        The net is taken back to its start, so that errors of different forms can be compared.
+        The network is reset first, so that errors of different forms can be compared.
         """
         self.piece.net.load_state_dict(self.start)
         piece, training = self.piece, self.piece.mode == "training"
@@ -224,11 +224,11 @@ class Runner:
                 self._pass(net, self.first.forward, few, steps)
             return counter.get_total_flops()
 
-        # Fused attention is no product that torch can count on every device; its plain form is.
+        # Torch cannot count the products of fused attention on every device, so the plain form is counted.
         plain = Form(self.first.forward)
         with self._set(plain), sdpa_kernel(SDPBackend.MATH), torch.set_grad_enabled(piece.mode == "training"):
             total = count(1)
-            if piece.steps > 1:  # every further step adds as many
+            if piece.steps > 1:  # every further step adds the same number
                 total += (count(2) - total) * (piece.steps - 1)
         return float(total) * len(piece.inputs[0]) / len(few[0])
 
@@ -254,7 +254,7 @@ class Runner:
 
     @contextmanager
     def _set(self, form: Form) -> Iterator[None]:
-        """Switch kernels, compiled steps, recomputation and precision as the form wants them, for a while."""
+        """Switch kernels, compiled steps, recomputation and precision for a form, temporarily."""
         was, net = kernels.enabled(), self.piece.net
         kernels.enable(form.kernels)
         net._compiled_call_impl = self.network if form.network else None

@@ -1,8 +1,8 @@
-"""The command line: one word for each job. It finds the rooms' commands and runs the one that was asked for.
+"""The command line. It finds the commands of all rooms and runs the requested one.
 
-A command is a module with `Options`, `run(options)` and, where tyro needs help with its words, `parse(words)`. Only
-the module of the command that was asked for is imported, and none of them imports torch before it runs, so `--help`
-is quick. A mistake of the user's is one line on stderr and exit status 2.
+A command is a module with `Options`, `run(options)` and, where tyro needs help with the arguments, `parse(words)`.
+Only the module of the requested command is imported, and none of them imports torch before it runs, so `--help` is
+fast. A user's mistake produces one line on stderr and exit status 2.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from akorn.runtime import streams
 _T = TypeVar("_T")
 
 COMMANDS = commands()
-"""Name → (module, what it does): the rooms' and those of this folder."""
+"""Name → (module, what it does): the commands of the rooms and of this folder."""
 
 _NO_MEMORY = r"allocate memory|not enough memory|out of memory|calculation overflowed"
 _TOO_LARGE = "there is not enough memory for this: choose smaller numbers, or less at once"
 
-# what was expected → how Python complains of a word that is not it
+# what was expected → how Python complains about a value that is something else
 _UNREADABLE = {
     "a whole number": r"invalid literal for int\(\) with base 10:",
     "a number": r"could not convert string to float:",
 }
-# how tyro complains of words for options of several types or values
+# how tyro complains about values of options with several types or values
 _SEVERAL = (
     r"no type matching (?:\{None\}\|)?(?P<kind>.+?) could be instantiated from \[(?P<words>.*?)\]\.",
     r"Could not parse arguments \[(?P<words>.*?)\] into tuple type (?P<kind>.*)",
@@ -45,11 +45,11 @@ _SEVERAL = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its exit status: 0, 1 for an answer that was not found, or 2 for bad input."""
+    """Run one command and exit with its status: 0, 1 if no answer was found, or 2 for bad input."""
     words = list(sys.argv[1:] if argv is None else argv)
     streams.prepare()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which no command has done yet
-        # Threads that wait for each other give way soon: on a busy machine solving is several times quicker for it.
+        # Waiting threads yield early, which makes solving several times faster on a busy machine.
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     status = streams.finish(_attempt(words))
     if status or words[:1] != ["--version"]:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _attempt(words: Sequence[str]) -> int:
-    """The exit status of a command; whatever a user can mend is one line on stderr."""
+    """The exit status of a command; anything that a user can fix becomes one line on stderr."""
     try:
         if not words or words[0] in ("-h", "--help"):
             print(usage(), file=sys.stdout if words else sys.stderr)
@@ -74,11 +74,11 @@ def _attempt(words: Sequence[str]) -> int:
         return streams.refuse(str(error))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         streams.silence(sys.stdout)
         return 0
     except OSError as error:  # a full disk, or a name that is too long
-        where = "what was to be written or read" if error.filename is None else error.filename
+        where = "a file that was read or written" if error.filename is None else error.filename
         return streams.refuse(f"{where}: {error.strerror or error}")
     except MemoryError as error:
         return streams.refuse(f"there is not enough memory for this: {error}" if str(error) else _TOO_LARGE)
@@ -111,7 +111,7 @@ def usage() -> str:
             "commands:",
             *lines,
             "",
-            "akorn COMMAND --help says what a command takes; akorn --version says which akorn this is.",
+            "akorn COMMAND --help shows the options of a command, akorn --version the version of akorn.",
         ]
     )
 
@@ -123,7 +123,7 @@ def _run(name: str, words: Sequence[str]) -> int:
 
 
 def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None = None) -> _T:
-    """The options of a command from its words; tyro reads the dataclass `kind`, whose values `default` may give."""
+    """Parse the arguments of a command: tyro reads the dataclass `kind`; `default` may provide its values."""
     import tyro
 
     told = io.StringIO()
@@ -155,7 +155,7 @@ def _one_line(box: str) -> str:
 
 
 def _plain(told: str) -> str:
-    """What tyro says of a word that is no value of an option's type, in plain words; anything else as it is."""
+    """Tyro's complaint about a value of the wrong type, in plain words; any other message stays as it is."""
     wrong = re.match(r"Error parsing (--\S+): (.*)", told)
     if wrong is None:
         return told
@@ -173,7 +173,7 @@ def _plain(told: str) -> str:
 
 
 def _kind(kind: str | None) -> str:
-    """A type in words, from tyro's or Python's way of writing it; of a list tyro does not say which."""
+    """A type in words, from tyro's or Python's notation; for a list, tyro does not name the type."""
     if kind is None:
         return "whole numbers"
     choices = dict.fromkeys(re.findall(r"'(.*?)'", kind))

@@ -1,12 +1,12 @@
-"""The commands that belong to no room: they find what they work on in all of them."""
+"""The commands that belong to no room: they work with models, data and recipes of all of them."""
 
 COMMANDS = {
-    "train": ("akorn.cli.train", "train a model by a recipe"),
-    "export": ("akorn.cli.export", "take the model out of a run that is not finished"),
+    "train": ("akorn.cli.train", "train a model with a recipe"),
+    "export": ("akorn.cli.export", "export the model of an unfinished run"),
     "eval": ("akorn.cli.eval", "score a model"),
     "curves": ("akorn.cli.curves", "draw the loss of several runs in one plot"),
     "recipes": ("akorn.cli.recipes", "list what can be trained"),
     "models": ("akorn.cli.models", "list the models that ship, and what can be built by name"),
     "data": ("akorn.cli.data", "make data sets that need no download"),
-    "results": ("akorn.cli.results", "render RESULTS.md from the records of all runs"),
+    "results": ("akorn.cli.results", "show the records of your runs and evaluations as tables"),
 }

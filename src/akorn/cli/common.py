@@ -1,4 +1,4 @@
-"""What several commands share: their common options, and how they speak."""
+"""What several commands share: common options, and how they print."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class CommonOptions:
     seed: int = 0
     """The same seed gives the same numbers on the same machine."""
     device: str = "auto"
-    """cpu, cuda, mps, or auto for the best there is."""
+    """cpu, cuda, mps, or auto for the best device available."""
     json: bool = False
     """Print the result as JSON on stdout."""
 
 
 def check_seed(seed: int) -> None:
-    """AkornError unless every generator takes the seed: a whole number from 0 to 2⁶³ − 1."""
+    """AkornError unless every generator accepts the seed: a whole number from 0 to 2⁶³ − 1."""
     if not 0 <= seed < 2**63:
         raise AkornError(f"--seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
 
 
 def check_ledger(folder: Path | None) -> Path | None:
-    """The folder for a record, checked before any work is done for it; None for no record.
+    """The folder for a record, checked before the work starts; None for no record.
 
-    A folder that was asked for is made; one that cannot be written is an AkornError. The default one is made with the
-    first record; where it could not be, one line says that there will be none, and the work goes on.
+    A folder that the user named is created, and it is an AkornError if it cannot be written. The default folder is
+    created with the first record; if that is impossible, one line says so, and the work continues without a record.
     """
     if folder != LEDGER:
         if folder is not None:
@@ -61,5 +61,5 @@ def print_json(value: Any) -> None:
 
 
 def say(message: str) -> None:
-    """A line for the person in front of the terminal; results go to stdout, this to stderr."""
+    """Print a line for the person at the terminal on stderr; results go to stdout."""
     print(printable(message), file=sys.stderr)

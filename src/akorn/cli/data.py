@@ -1,4 +1,4 @@
-"""`akorn data make NAME DIR`: data sets that need no download, by the command of the room that makes them."""
+"""`akorn data make NAME DIR`: data sets that need no download, made by the command of their room."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from akorn.rooms import parts
 
 
 def parse(words: Sequence[str]) -> Any:
-    """The options that the data set has; `akorn data make NAME --help` shows them."""
+    """The options of the data set; `akorn data make NAME --help` shows them."""
     makers = {name: module for module in parts("commands.make").values() for name in module.NAMES}
     if any(word in ("-h", "--help") for word in words[:2]):
-        print("usage: akorn data make NAME DIR [options]\n\nMake a data set; no download is needed.\n\ndata sets:")
+        print("usage: akorn data make NAME DIR [options]\n\nMake a data set without a download.\n\ndata sets:")
         print("\n".join(f"  {name}" for name in makers))
-        print("\nakorn data make NAME --help says what a data set takes.")
+        print("\nakorn data make NAME --help shows the options of a data set.")
         raise SystemExit(0)
     if not words or words[0] != "make":
         raise AkornError(f"akorn data make NAME DIR: expected make, got {words[0] if words else 'nothing'}")
     if len(words) < 2 or words[1].startswith("-"):
-        raise AkornError(f"akorn data make NAME DIR: the name is missing; there are: {', '.join(makers)}")
+        raise AkornError(f"akorn data make NAME DIR: the name is missing; known names are: {', '.join(makers)}")
     if words[1] not in makers:
         raise AkornError(unknown("data set", words[1], makers))
     return parse_options(makers[words[1]].Options, words[1:], f"data make {words[1]}")

@@ -1,4 +1,4 @@
-"""`akorn eval MODEL`: the scores of a model, by the command of the room where it is at home."""
+"""`akorn eval MODEL`: the scores of a model, computed by the command of its room."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from akorn.rooms import ROOMS, parts
 
 
 def parse(words: Sequence[str]) -> Any:
-    """The options that the model's task has; `akorn eval MODEL --help` shows them."""
-    # The model may stand behind options; which words are their values, only the room's options can tell.
+    """The options for the model's task; `akorn eval MODEL --help` shows them."""
+    # The model may come after options, and only the room's options can tell which words are option values.
     homes = ((word, room_of_model(word)) for word in words if not word.startswith("-"))
     known = ((word, home) for word, home in homes if home is not None)
     model, room = next(known, (None, ROOMS[0]))
-    if model is None and words and not words[0].startswith("-"):  # surely meant as a model, not as an option's value
+    if model is None and words and not words[0].startswith("-"):  # must be a model, not the value of an option
         check_there(words[0])
     command = "eval" if model is None else f"eval {model}"  # whose --help shows these options
     scored = parts("commands.evaluate")

@@ -1,4 +1,4 @@
-"""`akorn export RUN`: the model of a run's newest checkpoint, as a folder that the other commands take."""
+"""`akorn export RUN`: the model of a run's newest checkpoint, as a folder that the other commands accept."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from akorn.runtime.nested import flatten
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Take the model out of a run's newest checkpoint: of a run that is not finished, or with other weights."""
+    """Export the model from a run's newest checkpoint, for an unfinished run or with other weights."""
 
     run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
     """The run's folder, or one of its checkpoints."""
     weights: Literal["average", "last"] | None = None
-    """The moving average of the weights, or the last; by default what the recipe takes, and the last where there is no
-    average yet."""
+    """The moving average of the weights, or the last weights. By default the recipe decides; if there is no average
+    yet, the last weights are exported."""
     out: Path | None = None
     """The model's folder; by default RUN/model-WEIGHTS, or beside the checkpoint."""
 
 
 def run(options: Options) -> int:
-    """Export; nothing of the run is changed."""
+    """Export the model; the run itself is not changed."""
     if options.run is None:
-        raise AkornError("akorn export needs a run's folder, as `akorn train` makes it")
+        raise AkornError("akorn export needs the folder of a run of `akorn train`")
     from akorn.engine import checkpoint
     from akorn.hub import load_weights
 
@@ -42,12 +42,12 @@ def run(options: Options) -> int:
     which = options.weights or default.train.weights
     if which == "average" and not found.facts.get("ema_started"):
         if options.weights is not None:
-            raise AkornError(f"{found.path}: holds no average of the weights; --weights last takes those there are")
-        say(f"{found.path}: holds no average of the weights yet, so the last weights are taken")
+            raise AkornError(f"{found.path}: contains no average of the weights; use --weights last")
+        say(f"{found.path}: contains no average of the weights yet, so the last weights are exported")
         which = "last"
     model = build(room, _part(found.facts["settings"], "model."))
     load_weights(model, checkpoint.weights_of(found, which), found.path)
-    home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
+    home = options.run if found.path != options.run else options.run.parent  # nothing is written into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
     model.eval().save_pretrained(folder)
     config = found.facts["config"]

@@ -1,4 +1,4 @@
-"""`akorn models`: the models that ship, by task, each with its size, scores and command; and what can be built."""
+"""`akorn models`: the models that ship, by task, with size, scores and command; and the models that can be built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from akorn.settings import WEIGHTS_FILE
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """List the models that ship, by task: size, scores in percent, and the command to use each."""
+    """List the shipped models by task, with size, scores in percent, and the command that uses each."""
 
     all: bool = False
     """Also list the models without weights, which can be built by name and trained."""
@@ -30,7 +30,7 @@ class Entry:
     """Size of the weights that ship."""
     card: Card
     command: str
-    """How to use a model that ships, or to train one that does not."""
+    """The command that uses a shipped model, or that trains one without weights."""
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
@@ -80,21 +80,21 @@ def run(options: Options) -> int:
         return 0
     shipped = [entry for entry in found if entry.pretrained]
     others = [entry for entry in found if not entry.pretrained]
-    print("Models whose weights ship (scores in percent, from their cards):")
+    print("Models with shipped weights (scores in percent, from their cards):")
     for task in dict.fromkeys(entry.task for entry in shipped):
         print(f"\n{task}")
         for entry in shipped:
             if entry.task == task:
                 _show(entry)
     if options.all:
-        print("\nModels without weights, to be built by name (akorn.create_model) and trained:")
+        print("\nModels without weights, which can be built by name (akorn.create_model) and trained:")
         width = max(len(entry.name) for entry in others)
         for task in dict.fromkeys(entry.task for entry in others):
             print(f"\n{task}")
             for entry in others:
                 if entry.task == task:
                     print(f"  {entry.name:<{width}}  {entry.card.about}")
-        print("\nakorn train RECIPE trains one; its recipe has its name with _ for - (akorn recipes).")
+        print("\nakorn train RECIPE trains one; the recipe has the model's name with _ instead of - (akorn recipes).")
     elif others:
         print(f"\n{len(others)} more can be built by name and trained: akorn models --all")
     return 0

@@ -1,4 +1,4 @@
-"""Bounds for every number that an option takes: beyond them no work could ever end. Torch-free."""
+"""Bounds for the numbers in options: with larger ones no run would ever end. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from akorn.errors import AkornError
 
 MOST = 10**9
-"""The largest whole number of an option, seeds aside: steps, votes and pictures beyond it would take years."""
+"""The largest whole number that an option accepts, except for seeds: more steps or votes would take years."""
 
 
 def check_numbers(options: Any) -> None:

@@ -10,7 +10,7 @@ from akorn.rooms import recipes
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """List the recipes that akorn train takes. The tables and figures that they name are the paper's."""
+    """List the recipes for akorn train. The tables and figures that they name are the paper's."""
 
 
 def run(options: Options) -> int:

@@ -12,24 +12,24 @@ from akorn.runtime.files import replacing
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Show the records of your runs and evaluations: one table for each recipe or model, seeds as mean ± deviation."""
+    """Show the records of your runs and evaluations: one table per recipe or model, mean ± deviation over seeds."""
 
     folder: Path = LEDGER
     """Where the records are."""
     out: Path = Path("-")
-    """A file to write the tables to, in Markdown; - prints them. Only a page that this command wrote is replaced."""
+    """A Markdown file for the tables; - prints them. Only a file that this command wrote is replaced."""
 
 
 def run(options: Options) -> int:
-    """Print the tables, or write the page whole. A file that is no record is said and left out: exit status 2."""
+    """Print the tables, or write the whole page. A file that is not a record is reported and skipped: exit status 2."""
     from akorn.ledger import overview, read_records
 
     if not options.folder.is_dir():
-        raise AkornError(f"{options.folder}: there is no such folder of records")
+        raise AkornError(f"{options.folder}: this folder of records does not exist")
     wrong: list[AkornError] = []
     records = read_records(options.folder, wrong.append)
-    for error in wrong:  # the others are shown all the same
-        say(f"akorn: {error}; left out")
+    for error in wrong:  # the others are shown anyway
+        say(f"akorn: {error}; skipped")
     status = 2 if wrong else 0
     if options.json:
         print_json(records)
@@ -46,7 +46,7 @@ def run(options: Options) -> int:
 
 
 def _check_replaceable(page: Path) -> None:
-    """AkornError where there is a file that this command has not written."""
+    """AkornError if this command did not write the existing file."""
     from akorn.ledger.overview import MARK
 
     if not page.exists():
@@ -57,5 +57,5 @@ def _check_replaceable(page: Path) -> None:
         head = ""
     if MARK not in head:
         raise AkornError(
-            f"{page}: `akorn results` did not write this file and does not replace it; choose another --out"
+            f"{page}: `akorn results` did not write this file and will not replace it; choose another --out"
         )

@@ -23,18 +23,18 @@ from akorn.runtime.nested import flatten
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Train a model by a recipe (akorn recipes lists them). `akorn train RECIPE --help` shows the recipe's settings."""
+    """Train a model with a recipe (`akorn recipes` lists them; `akorn train RECIPE --help` shows its settings)."""
 
     recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE", help_behavior_hint="(required)")] = ""
     """The recipe's name."""
     out: Path | None = None
     """The run's folder: checkpoints, curves and the finished model. By default runs/RECIPE-seedS."""
     resume: bool = False
-    """Go on from the newest checkpoint in the run's folder."""
+    """Continue from the newest checkpoint in the run's folder."""
     data: Path | None = None
-    """The training data; by default what the recipe generates."""
+    """The training data; by default the recipe generates it."""
     valid: Path | None = None
-    """The data scored while training."""
+    """The validation data, scored during training."""
     results: Path | None = LEDGER
     """The folder for the record of the finished run; None for no record."""
     settings: tyro.conf.Suppress[Any] = None
@@ -42,7 +42,7 @@ class Options(CommonOptions):
 
 
 def parse(words: Sequence[str]) -> Options:
-    """The command's own options first; what is left are settings of the recipe."""
+    """Parse the command's own options; all others are settings of the recipe."""
     name = words[0] if words and not words[0].startswith("-") else ""
     if not name:
         parse_options(Options, words, "train")  # shows the help, or falls through
@@ -65,7 +65,7 @@ def _settings_type(recipe: Recipe) -> Any:
 
 
 def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
-    """Options of the command, and settings of the recipe: every option with the values behind it."""
+    """Split the words into the command's options and the recipe's settings, each with its values."""
     own: list[str] = []
     rest: list[str] = []
     target = rest
@@ -77,7 +77,7 @@ def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
 
 
 def run(options: Options) -> int:
-    """Train, and leave the finished model in the run's folder."""
+    """Train, and write the finished model into the run's folder."""
     default = recipes()[options.recipe]()
     recipe = configured(options)
     ledger = check_ledger(options.results)
@@ -92,7 +92,7 @@ def run(options: Options) -> int:
     except Interrupted as stopped:
         if is_main():
             command = _resuming(options.words)
-            say(f"{recipe.name}: stopped after step {stopped.step}, nothing is lost; go on with: {command}")
+            say(f"{recipe.name}: stopped after step {stopped.step}, nothing is lost; continue with: {command}")
         return stopped.status
     if not is_main():
         return 0
@@ -103,7 +103,7 @@ def run(options: Options) -> int:
 
 
 def _resuming(words: Sequence[str]) -> str:
-    """The command line that goes on with a run that these words started."""
+    """The command line that continues a run started with these words."""
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
     program = ["python", "-m", "akorn"] if Path(sys.argv[0]).name == "__main__.py" else ["akorn"]
     kept = [word for word in words if word not in ("--resume", "--no-resume")]
@@ -137,7 +137,7 @@ def _overrides(default: Any, recipe: Any) -> dict[str, Any]:
 
 
 def _portable(value: Any) -> Any:
-    """A path by its name alone: where it lies on this machine is nobody's business."""
+    """A path reduced to its name: records should not say where it lies on this machine."""
     if isinstance(value, str) and Path(value).exists():
         value = Path(value)
     return value.name if isinstance(value, Path) else value

@@ -1,6 +1,6 @@
 """One training loop for all tasks: devices, averages, checkpoints and resuming, progress, the results ledger.
 
-What needs torch or matplotlib is imported when it is first used, so that `akorn --help` stays quick.
+Names that need torch or matplotlib are imported when they are first used, so that `akorn --help` stays fast.
 """
 
 import lazy_loader

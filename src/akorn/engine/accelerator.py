@@ -11,16 +11,16 @@ from akorn.runtime.devices import best_kind, leave_at_exit, pick_device, shares_
 
 
 def start(config: TrainConfig) -> Accelerator:
-    """Return accelerate's view of this process: which device, which of how many processes, which precision."""
-    # "auto" is accelerate's choice, which knows settings of its own; a device asked for by name must be there.
+    """Return accelerate's view of this process: its device, its rank among the processes, and its precision."""
+    # "auto" is accelerate's choice, which has its own settings; a device requested by name must exist.
     cpu = (best_kind() if config.device == "auto" else pick_device(config.device).type) == "cpu"
     if config.precision == "fp16" and cpu:
         raise AkornError("precision 'fp16' needs a GPU; on the CPU use float32 or bf16")
-    # accelerate keeps one state a process and refuses a second precision or device; a process group must stay.
+    # accelerate keeps one state per process and refuses a second precision or device; a process group must stay.
     joined = torch.distributed.is_initialized()
     AcceleratorState._reset_state(reset_partial_state=not joined)
     mixed = config.precision if config.precision in ("bf16", "fp16") else "no"
-    if not joined:  # a group that accelerate makes is ours to leave
+    if not joined:  # we must leave a group that accelerate creates
         leave_at_exit()
     handlers = [InitProcessGroupKwargs(backend="gloo")] if not cpu and shares_gpus() else []
     accelerator = Accelerator(cpu=cpu, mixed_precision=mixed, kwargs_handlers=handlers)

@@ -12,10 +12,10 @@ _Tensors = tuple[Tensor, ...] | list[Tensor]
 class Average:
     """A second model whose weights follow the first: average ← d · average + (1 − d) · weights.
 
-    The first copy is taken after step `after`, updates follow at the multiples of `every`. At training step s after
-    the first copy d = min(decay, 1 − (1 + s)^(−2/3)), so that a short run soon forgets its first copy; without
-    `warmup` it is `decay` from the beginning. Buffers (the running statistics of BatchNorm) are averaged as the
-    weights are; whole numbers are copied.
+    The first copy is taken after step `after`; updates follow at multiples of `every`. At training step s after the
+    first copy d = min(decay, 1 − (1 + s)^(−2/3)), so that a short run soon forgets its first copy; without `warmup` it
+    is `decay` from the beginning. Buffers (the running statistics of BatchNorm) are averaged like the weights; whole
+    numbers are copied.
     """
 
     def __init__(self, model: nn.Module, config: EmaConfig) -> None:
@@ -40,11 +40,11 @@ class Average:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
-        """Take in the weights that `step` finished steps have led to."""
+        """Update the average with the weights after `step` steps."""
         if step < self.config.after:
             return
         if step == self.config.after:
-            self.started = False  # the first update copies
+            self.started = False  # the first update is a copy
         if not self.started or step % self.config.every == 0:
             self._decay = decay_at(self.config, step)
             self._averaged.update_parameters(model)
@@ -58,7 +58,7 @@ class Average:
 
 
 def decay_at(config: EmaConfig, step: int) -> float:
-    """The share of the old average that the update after `step` training steps keeps."""
+    """The share of the old average that is kept in the update after `step` training steps."""
     if not config.warmup:
         return config.decay
     return min(config.decay, 1.0 - (1.0 + step - config.after) ** (-2 / 3))

@@ -1,11 +1,11 @@
-"""Checkpoints: folders of safetensors and JSON that are whole or not there at all.
+"""Checkpoints: folders of safetensors and JSON files, written atomically.
 
     checkpoints/step-00001000/
         manifest.json                 format, version, facts of the run, sha256 and size of every file
         model-00001.safetensors …     one or more files for each group of tensors
 
-A checkpoint is written into a folder with a temporary name, flushed to the disk and renamed. Whatever a kill leaves
-behind therefore has a temporary name, and is swept away by the next run. Nothing is pickled.
+A checkpoint is written into a folder with a temporary name, flushed to disk and renamed. An incomplete one, after a
+kill, therefore has a temporary name, and the next run removes it. Nothing is pickled.
 """
 
 import hashlib
@@ -41,13 +41,13 @@ _FACTS: dict[str, type | tuple[type, ...]] = {
     "elapsed": (int, float),
     "ema_started": bool,
 }
-"""What the training loop tells of a run, by dotted names."""
+"""The facts about a run that the training loop stores, by dotted names."""
 _NAME = re.compile(r"step-(\d{8,})")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a folder held: JSON facts of the run, and groups of named tensors ("model", "ema", …), on the CPU."""
+    """The content of a checkpoint: facts about the run, and groups of named tensors ("model", "ema", …) on the CPU."""
 
     path: Path
     step: int
@@ -89,32 +89,32 @@ def save(
         manifest.write_text(_text({"sha256": _digest(body), **body}), encoding="utf-8", newline="\n")
         _flush(manifest)
         _flush(temporary)
-        if final.exists():  # the same step of the same run, written before
+        if final.exists():  # the same step of the same run, written earlier
             _remove(final)
         temporary.rename(final)
         _flush(folder)
         for old in existing(folder)[:-keep]:
             _remove(old)
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)  # half a checkpoint is of no use to a full disk
+        shutil.rmtree(temporary, ignore_errors=True)  # half a checkpoint only wastes space on a full disk
         raise AkornError(f"{final}: the checkpoint cannot be written ({error})") from error
     return final
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint, or say what is wrong with it and where."""
+    """Read a checkpoint, or raise an error that says what is wrong with it and where."""
     manifest = _read_manifest(path)
     contents: dict[str, bytes] = {}
     for name, entry in manifest["files"].items():
         file = path / name
         if Path(name).name != name or not file.is_file():
-            raise AkornError(f"{file}: missing, although the checkpoint's manifest names it")
+            raise AkornError(f"{file}: missing, but the checkpoint's manifest names it")
         try:
             content = file.read_bytes()
         except OSError as error:
             raise AkornError(f"{file}: cannot be read ({error.strerror or error})") from error
         if len(content) != entry["bytes"]:
-            raise AkornError(f"{file}: damaged, {len(content)} bytes where {entry['bytes']} were written")
+            raise AkornError(f"{file}: damaged, it has {len(content)} bytes, but {entry['bytes']} were written")
         if hashlib.sha256(content).hexdigest() != entry["sha256"]:
             raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
         contents[name] = content
@@ -142,28 +142,28 @@ def load_newest(path: Path) -> Checkpoint:
 
 
 def check_run(found: Checkpoint) -> None:
-    """AkornError unless a checkpoint holds what the training loop writes of its run."""
+    """AkornError unless a checkpoint has the facts that the training loop stores about its run."""
     for name, kind in _FACTS.items():
         _check(found.path / MANIFEST, found.facts, name, kind)
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint, or of a run's newest, by name: those that the run itself would take."""
+    """Return the weights of a checkpoint, or of a run's newest one, by name: those that the run itself would use."""
     found = load_newest(path)
     _check(found.path / MANIFEST, found.facts, "config", dict)
     return weights_of(found, found.facts["config"].get("weights", "average"))
 
 
 def weights_of(found: Checkpoint, which: Weights) -> dict[str, Tensor]:
-    """Return a checkpoint's weights, by name: the last, or their average where one has begun."""
+    """Return a checkpoint's weights, by name: the last ones, or their average if it has started."""
     group = "ema" if which == "average" and found.facts.get("ema_started") else "model"
     if group not in found.groups:
-        raise AkornError(f"{found.path}: holds no tensors of {group}")
+        raise AkornError(f"{found.path}: contains no tensors of {group}")
     return found.groups[group]
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed run left half written."""
+    """Remove incomplete checkpoints of killed runs."""
     if folder.is_dir():
         for path in folder.glob(f"{_TEMPORARY}step-*"):
             shutil.rmtree(path)
@@ -174,7 +174,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise AkornError(f"{path}: not a checkpoint, expected a folder with {MANIFEST}")
     if not file.is_file():
-        raise AkornError(f"{file}: missing, so {path} is not a whole checkpoint")
+        raise AkornError(f"{file}: missing, so {path} is not a complete checkpoint")
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -184,7 +184,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise AkornError(f"{file}: not a checkpoint of akorn, expected format {FORMAT!r}")
     if manifest.get("version") != VERSION:
         raise AkornError(f"{file}: format version {manifest.get('version')!r}, this akorn reads version {VERSION}")
-    same = content == _text(manifest).encode()  # a changed blank would not change the digest
+    same = content == _text(manifest).encode()  # a changed space would not change the digest
     if manifest.pop("sha256", None) != _digest(manifest) or not same:
         raise AkornError(f"{file}: damaged, its content is not what was written (sha256 differs)")
     _check_fields(file, manifest)
@@ -192,7 +192,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_fields(file: Path, manifest: Mapping[str, Any]) -> None:
-    """AkornError for a field that is absent or not of its type, although the digest is right: who wrote it?"""
+    """AkornError for a missing field or one of the wrong type, even if the digest is right."""
     for name, kind in {"step": int, "facts": dict, "tensors": dict, "files": dict}.items():
         _check(file, manifest, name, kind)
     if manifest["step"] < 0:
@@ -208,15 +208,17 @@ def _check_fields(file: Path, manifest: Mapping[str, Any]) -> None:
                 raise AkornError(f"{file}: damaged, the tensor {name!r} of {group} is {entry!r:.80}, expected its"
                                  " shape and files")  # fmt: skip
             if foreign := [each for each in files if not isinstance(each, str) or each not in manifest["files"]]:
-                raise AkornError(f"{file}: damaged, {group} has a tensor in {foreign[0]!r:.80}, which is no file of it")
+                raise AkornError(
+                    f"{file}: damaged, {group} has a tensor in {foreign[0]!r:.80}, which is not one of its files"
+                )
 
 
 def _check(file: Path, holder: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> None:
-    """AkornError unless a field, by its dotted name, is there and of its type."""
+    """AkornError unless a field, by its dotted name, exists and has the right type."""
     value: Any = holder
     for part in name.split("."):
         if not isinstance(value, dict) or part not in value:
-            raise AkornError(f"{file}: damaged, it lacks {name}")
+            raise AkornError(f"{file}: damaged, {name} is missing")
         value = value[part]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         expected = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
@@ -237,7 +239,7 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 def _flush(path: Path) -> None:
     """Wait until the file or folder is on the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
@@ -247,7 +249,7 @@ def _flush(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Rename first, so that a kill while removing leaves no half checkpoint under a good name."""
+    """Rename first, so that a kill during removal leaves no incomplete checkpoint under a valid name."""
     doomed = path.with_name(f"{_TEMPORARY}{path.name}-old")
     if doomed.exists():
         shutil.rmtree(doomed)

@@ -1,4 +1,4 @@
-"""What a training run can be told: small typed dataclasses, torch-free, so that `--help` reads them quickly."""
+"""Settings of a training run: small typed dataclasses, without torch, so that `--help` is fast."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from akorn.errors import AkornError
-from akorn.runtime.nested import flatten as flatten  # where it was at home before
+from akorn.runtime.nested import flatten as flatten  # its old place
 from akorn.runtime.precision import Precision
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -16,7 +16,7 @@ Compile = Literal["auto", "yes", "no"]
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """Which optimiser, and how far it may step."""
+    """The optimiser and its step size."""
 
     name: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 1e-3
@@ -27,7 +27,7 @@ class OptimiserConfig:
     """Momentum (sgd)."""
     weight_decay: float = 0.0
     clip: float = 0.0
-    """Largest norm of the whole gradient; 0 leaves it as it is."""
+    """Largest norm of the whole gradient; 0 for no clipping."""
 
 
 @dataclass(frozen=True)
@@ -62,35 +62,35 @@ class TrainConfig:
     seed: int = 0
     epochs: int = 100
     steps: int | None = None
-    """Stop after so many steps instead of after `epochs`."""
+    """Stop after this many steps instead of after `epochs`."""
     batch_size: int = 100
-    """Samples a step, over all processes together."""
+    """Samples per step, over all processes together."""
     drop_last: bool = True
-    """Leave out the last, smaller batch of an epoch."""
+    """Skip the last, smaller batch of an epoch."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
     weights: Weights = "average"
-    """Which weights are scored and make the finished model: the moving average where there is one, or the last."""
+    """Which weights are scored and become the finished model: the moving average if there is one, or the last ones."""
     precision: Precision = "float32"
     """float32; tf32: float32 with TF32 matrix products; bf16, fp16: mixed precision (autocast)."""
     device: Device = "auto"
     compile: Compile = "auto"
-    """Compile the model (what exactly is the task's choice). auto: on a CPU, in runs of 1,000 steps or more, where the
-    task finds it worth it and there is a C++ compiler."""
+    """Compile the model (the task decides what exactly). auto: on a CPU, in runs of 1,000 steps or more, if the task
+    benefits and there is a C++ compiler."""
     graph: bool = False
-    """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by launches; changes
-    nothing on other devices, nor for a loss that itself talks to other processes, as a contrastive one does."""
+    """Record the loss and its gradients as CUDA graphs, so that small batches are not limited by kernel launches. It
+    has no effect on other devices, nor for a loss that communicates with other processes, such as a contrastive one."""
     deterministic: bool = False
-    """Use only deterministic algorithms on the GPU too: slower; an operation that has none is an error. Without it a
-    model with convolutions may differ in the last bits from run to run on a GPU, and so from a resumed run, since cuDNN
-    times its algorithms at the start and takes the fastest."""
+    """Use only deterministic algorithms, also on the GPU: slower, and an operation without one is an error. Without
+    this, a model with convolutions on a GPU may differ in the last bits between runs, and so from a resumed run, since
+    cuDNN times its algorithms at the start and uses the fastest."""
     checkpoint_every: int = 1000
     """Steps between checkpoints; 0: only at the end."""
     checkpoint_minutes: float = 10.0
-    """Also write a checkpoint when the last one is so many minutes old; 0: never."""
+    """Also write a checkpoint when the last one is this many minutes old; 0: never."""
     keep: int = 2
-    """How many of the newest checkpoints stay."""
+    """How many of the newest checkpoints are kept."""
     shard_mb: float = 1024.0
     """Largest size of a checkpoint's file, in MB (10⁶ bytes)."""
     log_every: int = 50
@@ -101,7 +101,7 @@ class TrainConfig:
     """Also write the curves for TensorBoard."""
 
 
-# What may change when a run goes on: none of it changes the numbers (the kind of device is compared apart).
+# Settings that may change when a run is resumed, since they do not change the numbers (the device is compared apart).
 _FREE = {
     "weights",
     "checkpoint_every",
@@ -116,7 +116,7 @@ _FREE = {
 
 
 def check(config: TrainConfig) -> None:
-    """Refuse impossible values, each with the value and what was expected."""
+    """Refuse impossible values, with the value and what was expected."""
     o, s, e = config.optimiser, config.schedule, config.ema
     rules: list[tuple[str, object, bool, str]] = [
         ("seed", config.seed, config.seed >= 0, "0 or more"),
@@ -152,16 +152,16 @@ def check(config: TrainConfig) -> None:
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
     if config.graph and config.precision == "fp16":
-        raise AkornError("graph cannot go together with precision 'fp16'; use bf16, tf32 or float32")
+        raise AkornError("graph cannot be combined with precision 'fp16'; use bf16, tf32 or float32")
     for name, value, fine, expected in rules:
         if not fine:
             raise AkornError(f"{name} is {value!r}, expected {expected}")
 
 
 def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:
-    """What a run may not change when it goes on, as "name was A, now B" for each setting that differs."""
+    """What a resumed run may not change, as "name was A, now B" for each setting that differs."""
     free = set(_FREE)
-    if now.schedule.name == "constant":  # a run without an end in its schedule may be made longer
+    if now.schedule.name == "constant":  # with a constant schedule a run may become longer
         free |= {"epochs", "steps"}
     before, after = flatten(saved), flatten(asdict(now))
     names = [name for name in {**before, **after} if name not in free]

@@ -15,15 +15,15 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float = 0.1) -> Tenso
 
         L = −1/2B Σᵢ log [ exp(sᵢ,ᵢ′/τ) / Σ_{k≠i} exp(sᵢ,ₖ/τ) ],    s = cosine similarity
 
-    over all 2B views i, with i′ the other view of the same picture. In several processes B counts the pictures of all
+    over all 2B views i, with i′ the other view of the same picture. With several processes B counts the pictures of all
     of them, and every process returns the same loss: that of the whole batch. Its gradient is scaled so that the mean
     over the processes, which the engine takes, is the gradient of the whole batch in one process.
 
-    Similarities are float32 (or wider), whatever autocast says; products of float32 follow torch's TF32 setting.
+    Similarities are float32 (or wider), also under autocast; products of float32 follow torch's TF32 setting.
     """
     if first.ndim != 2 or first.shape != second.shape or len(first) == 0:
         raise ValueError(
-            f"two views are both [B, D] with B of at least 1, got {list(first.shape)} and {list(second.shape)}"
+            f"two views must both be [B, D] with B at least 1, got {list(first.shape)} and {list(second.shape)}"
         )
     if not temperature > 0:
         raise ValueError(f"the temperature must be above 0, got {temperature}")
@@ -39,11 +39,11 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float = 0.1) -> Tenso
 
 
 def gather_with_gradient(x: Tensor) -> Tensor:
-    """The x [B, …] of all processes one behind the other, [processes · B, …], for a loss that all compute alike.
+    """The concatenated x [B, …] of all processes, [processes · B, …], for a loss that all of them compute.
 
     Every process computes the same loss L of the gathered array and sends back the gradient of its own part only,
-    times the number of processes P. The mean over the processes of what their parameters get is then
-    (1/P) Σ_r P · ∂L/∂x_r · ∂x_r/∂θ = ∂L/∂θ, with no exchange in the backward pass.
+    times the number of processes P. The mean of the parameters' gradients over the processes is then
+    (1/P) Σ_r P · ∂L/∂x_r · ∂x_r/∂θ = ∂L/∂θ, without communication in the backward pass.
     """
     if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
         return x
@@ -55,7 +55,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.rank, ctx.processes = distributed.get_rank(), distributed.get_world_size()
         everyone = x.new_empty(ctx.processes * len(x), *x.shape[1:])
-        # torch 2.13 has another name for it, and warns of this one
+        # torch 2.13 has renamed it and warns about the old name
         gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
         gather(everyone, x.contiguous())
         return everyone

@@ -16,7 +16,7 @@ def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[f
     points = [(row["step"], float(row[metric])) for row in rows if metric in row]
     if not points:
         known = sorted({name for row in rows for name in row} - {"step", "seconds"})
-        raise AkornError(f"{run}: no {metric!r} among its curves, which are: {', '.join(known) or 'none'}")
+        raise AkornError(f"{run}: it has no curve {metric!r}; its curves are: {', '.join(known) or 'none'}")
     return [step for step, _ in points], [value for _, value in points]
 
 
@@ -35,7 +35,7 @@ def plot_curves(runs: Runs, out: str | Path, *, metric: str = "loss", log: bool 
         raise AkornError("no runs to plot")
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     if out.suffix[1:].lower() not in figure.canvas.get_supported_filetypes():
-        raise AkornError(f"{out}: cannot be written, a plot ends in .png, .svg or .pdf")
+        raise AkornError(f"{out}: cannot be written, the name of a plot must end in .png, .svg or .pdf")
     axes = figure.add_subplot()
     for number, (label, each) in enumerate(labelled.items()):
         for place, run in enumerate(each):
@@ -60,7 +60,7 @@ def _labelled(runs: Runs) -> dict[str, list[Path]]:
 
 
 def _labels(runs: Sequence[Path]) -> dict[str, str | Path]:
-    """Name each run by its folder, or by its whole path where names repeat."""
+    """Name each run by its folder, or by its whole path if names repeat."""
     folders = [run if run.is_dir() else run.parent for run in runs]
     names = [folder.resolve().name for folder in folders]
     return {n if names.count(n) == 1 else str(r): r for n, r in zip(names, runs, strict=True)}

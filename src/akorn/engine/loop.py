@@ -1,13 +1,13 @@
-"""The one training loop: `train` takes a task and a config, and leaves checkpoints, curves and a model.
+"""The training loop: `train` takes a task and a config, and writes checkpoints, curves and a model.
 
     out/
-        checkpoints/step-…/     what `resume` goes on from
+        checkpoints/step-…/     where `resume` continues
         scalars.jsonl           the curves
         tensorboard/            the same for TensorBoard
         model/                  the finished model, and how it was trained (training.json)
 
-The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must lie on a disk
-that all of them see.
+The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must be on a disk
+that they share.
 """
 
 import math
@@ -38,27 +38,27 @@ from akorn.runtime.nested import flatten
 from akorn.runtime.precision import numerics
 
 MODEL = "model"  # in a run's folder
-_AHEAD = 2  # batches that are read ahead, where data has to be read
+_AHEAD = 2  # batches that are read ahead, if data comes from files
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a finished run leaves behind."""
+    """The result of a finished run."""
 
     model: nn.Module
-    """In eval mode, with the averaged weights where an average was kept."""
+    """In eval mode, with the averaged weights if there is an average."""
     steps: int
     loss: float
     """The last logged loss."""
     metrics: dict[str, float]
     """The last evaluation."""
     seconds: float
-    """Wall time, over all the pieces of a resumed run."""
+    """Wall time, over all parts of a resumed run."""
     checkpoint: Path
     folder: Path
-    """The finished model's: `training.json`, and what the model's `save_pretrained` writes, where it has one."""
+    """The finished model's folder: `training.json`, and what the model's `save_pretrained` writes, if it has one."""
     record: Path | None = None
-    """The ledger's record, where one was asked for."""
+    """The path of the record, if one was requested."""
 
 
 def train(
@@ -76,12 +76,12 @@ def train(
         task: the model, its data and its loss.
         config: everything else about the run.
         out: the run's folder.
-        resume: go on from the newest checkpoint in `out`, or start anew where there is none.
+        resume: continue from the newest checkpoint in `out`, or start from scratch if there is none.
         results: a folder for a record of the finished run; None for no record.
-        overrides: how the recipe was changed, by dotted names: the record and the model's `training.json` tell it.
+        overrides: how the recipe was changed, by dotted names, for the record and the model's `training.json`.
 
     Raises:
-        Interrupted: Ctrl-C or SIGTERM came; the step in progress was finished and a checkpoint written.
+        Interrupted: after Ctrl-C or SIGTERM; the current step was finished and a checkpoint was written.
 
     """
     check(config)
@@ -108,7 +108,7 @@ def train(
         if last:
             state.load(last, fingerprint)
         if state.step > total:
-            raise AkornError(f"{last}: has {state.step} steps, more than the {total} asked for")
+            raise AkornError(f"{last}: has {state.step} steps, more than the {total} requested")
         loss = _last_loss(out, state.step)
         metrics: dict[str, float] = {}
 
@@ -116,7 +116,7 @@ def train(
             return state.elapsed + time.monotonic() - started
 
         main: bool = accelerator.is_main_process
-        processes.wait()  # everyone has read what is there before anything is written
+        processes.wait()  # all processes must have read the folder before anything is written
         waits = state.device.type == "cpu"
         with (
             Report(
@@ -142,9 +142,13 @@ def train(
                 return scores
 
             if resume:
-                report.note(f"{task.name}: going on from {last}" if last else f"{task.name}: nothing to go on from")
+                report.note(
+                    f"{task.name}: resuming from {last}"
+                    if last
+                    else f"{task.name}: no checkpoint to resume from, starting from scratch"
+                )
             if last and _due(state.step, config.eval_every, total):
-                metrics = score()  # a checkpoint is written before its step's evaluation, which may not have happened
+                metrics = score()  # the checkpoint is written before its step's evaluation, which may be missing
             while state.step < total:
                 rate = config.optimiser.learning_rate * schedule.factor(config.schedule, state.step, total)
                 batch = data.batch(order.indices(state.step), state.generator)
@@ -195,7 +199,7 @@ def train(
             )  # the last to be written: a run that could not leave its model has not ended, and will be resumed
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
-            raise AkornError(f"{folder}: no checkpoint to be seen; is it on a disk that all machines share?")
+            raise AkornError(f"{folder}: there is no checkpoint; is it on a disk that all machines share?")
         return TrainResult(model, total, loss, metrics, seconds(), final, out / MODEL, record)
 
 
@@ -212,7 +216,7 @@ def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
     state.optimiser.step()
     state.optimiser.zero_grad()
     state.step += 1
-    # Running statistics follow the main process, as under DDP, so that all processes stay the same model.
+    # Running statistics are copied from the main process, as in DDP, so that all processes have the same model.
     processes.copy_from_main(state.buffers)
     if state.ema:
         state.ema.update(state.model, state.step)
@@ -221,7 +225,7 @@ def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
 
 @torch.no_grad()
 def evaluate(state: TrainState) -> dict[str, float]:
-    """Return the task's scores of the averaged model; training does not notice."""
+    """Return the task's scores of the averaged model, without an effect on training."""
     model = state.best_model()
     with randomness.undisturbed(state.device):
         model.eval()
@@ -233,7 +237,7 @@ def evaluate(state: TrainState) -> dict[str, float]:
 def _leave_model(
     model: nn.Module, task: Task, config: TrainConfig, folder: Path, steps: int, overrides: Mapping[str, Any] | None
 ) -> None:
-    """Write the finished model, where it can save itself, and how it was trained."""
+    """Write the finished model, if it can save itself, and how it was trained."""
     save: Callable[[Path], object] | None = getattr(model, "save_pretrained", None)
     if save is not None:
         save(folder)
@@ -245,13 +249,13 @@ def _leave_model(
 
 
 def home_of_order(data: Data, device: torch.device) -> torch.device:
-    """Where the numbers of the samples shall lie: with the data, or on the CPU where this reads them from files."""
+    """The device for the samples' indices: that of the data, or the CPU if the data is read from files."""
     return torch.device("cpu") if isinstance(data, Foreseeing) else device
 
 
 @contextmanager
 def _diverging(step: int, folder: Path) -> Iterator[None]:
-    """Tell of NaN that a layer has met as of a loss that is NaN."""
+    """Report NaN in a layer like a loss that is NaN."""
     try:
         yield
     except NotFiniteError as error:
@@ -269,17 +273,17 @@ def _due(step: int, every: int, total: int) -> bool:
 
 
 def _open_folder(out: Path, resume: bool, accelerator: Any, held: ExitStack) -> None:
-    """Make the run's folder and hold its lock, or refuse to write over another run."""
+    """Create the run's folder and hold its lock, or refuse to overwrite another run."""
     if not resume and ((out / scalars.FILE).exists() or checkpoint.newest(out / checkpoint.FOLDER)):
-        raise AkornError(f"{out}: holds a run already; go on with it by --resume or choose another folder")
-    processes.wait()  # nobody makes the folder before everyone has looked
+        raise AkornError(f"{out}: this folder already has a run; continue it with --resume or choose another folder")
+    processes.wait()  # all processes must have looked before one creates the folder
     if accelerator.is_main_process:
         try:
             (out / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
             held.enter_context(only_run(out))
             checkpoint.sweep(out / checkpoint.FOLDER)
         except OSError as error:
-            raise AkornError(f"{out}: the run's folder cannot be made ({error})") from error
+            raise AkornError(f"{out}: the run's folder cannot be created ({error})") from error
     processes.wait()
 
 

@@ -41,7 +41,7 @@ def state_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `state_tensors` returned; a state that does not fit the model is refused."""
+    """Restore what `state_tensors` returned; a state that does not match the model is refused."""
     names = _names(model)
     index = {name: i for i, name in enumerate(names)}
     parameters = trainable(model)
@@ -50,11 +50,11 @@ def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[
     for full, tensor in tensors.items():
         key, _, name = full.partition("/")
         if name not in index:
-            raise AkornError(f"the optimiser's state names {name!r}, which is no trainable parameter of this model")
+            raise AkornError(f"the optimiser's state names {name!r}, which is not a trainable parameter of this model")
         if key != "step" and tensor.shape != shapes[index[name]]:
             expected = list(shapes[index[name]])
             raise AkornError(f"the optimiser's {full!r} has shape {list(tensor.shape)}, expected {expected}")
-        if key != "step":  # in the parameter's memory layout, which fused optimisers insist on
+        if key != "step":  # in the parameter's memory layout, as fused optimisers require
             tensor = torch.empty_like(parameters[index[name]].detach(), device=tensor.device).copy_(tensor)
         state.setdefault(index[name], {})[key] = tensor
     needed = {key for parts in state.values() for key in parts}

@@ -1,4 +1,4 @@
-"""In which order the samples come: a permutation per epoch that the seed alone decides."""
+"""The order of the samples: one permutation per epoch, determined by the seed."""
 
 import torch
 from torch import Tensor
@@ -10,10 +10,10 @@ from akorn.runtime.randomness import derive_seed
 class Order:
     """Which samples each process sees in each step.
 
-    Epoch e has the permutation of (seed, e). Batch b of the epoch is its stretch [b · batch_size, (b + 1) ·
-    batch_size), cut into equal shares, one a process: so several processes see together what one would see alone.
-    The numbers are the same wherever they lie: `device` is the CPU for data that the host reads, which would else wait
-    for them in every step.
+    Epoch e has the permutation of (seed, e). Batch b of the epoch is its range [b · batch_size, (b + 1) ·
+    batch_size), split into equal shares, one per process, so several processes together see what one would see alone.
+    The indices do not depend on `device`, which is the CPU for data that the host reads: otherwise it would wait for
+    them in every step.
     """
 
     def __init__(
@@ -31,7 +31,8 @@ class Order:
             raise AkornError(f"batch_size {batch_size} cannot be shared equally among {processes} processes")
         self.samples, self.batch_size, self.seed, self.device = samples, batch_size, seed, device
         self.process, self.processes = process, processes
-        # A smaller last batch is cut to equal shares too, since the processes' gradients are averaged as equals.
+        # A smaller last batch is also split into equal shares, since the processes' gradients are averaged with equal
+        # weight.
         self.used = samples - samples % (batch_size if drop_last else processes)
         self.steps_per_epoch = -(-self.used // batch_size)
         if not self.steps_per_epoch:

@@ -1,4 +1,4 @@
-"""What a run tells while it runs: a progress bar, `scalars.jsonl`, TensorBoard. Only the main process talks."""
+"""What a run reports: a progress bar, `scalars.jsonl`, TensorBoard. Only the main process reports."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,14 +14,14 @@ from akorn.engine.tensorboard import TensorBoardLog
 from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
 
-_QUIET_SECONDS = 30.0  # between lines where the output is no terminal
-_MOVE_SECONDS = 0.1  # between movements of the bar: a quick run is not to wait for it
+_QUIET_SECONDS = 30.0  # between lines if the output is not a terminal
+_MOVE_SECONDS = 0.1  # between updates of the bar, so that a fast run does not wait for it
 
 
 class Report:
     """Opened around the loop: `step` is called after every step, `scalars` at log steps, `note` for a line of text.
 
-    waits: whether the host waits for every step, as on a CPU. quick: a recipe to advise where this one takes hours.
+    waits: whether the host waits for every step, as on a CPU. quick: a recipe to suggest if this one takes hours.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Report:
         self._bar(step, remark="the first step takes longer")
 
     def scalars(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Log values of a step, for which the host has waited."""
+        """Log the values of a step; the host has waited for them."""
         if not self.main:
             return
         self._log.write(step, seconds, values)
@@ -70,11 +70,11 @@ class Report:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def leave_out(self, seconds: float) -> None:
-        """Leave time that did not go into training steps out of the speed."""
+        """Exclude time that was not spent on training steps from the speed."""
         self._speed.leave_out(seconds)
 
     def step(self, step: int, loss: float | None) -> None:
-        """Move the bar, without waiting for the device; `loss` is the mean since the last log, where it is known."""
+        """Move the bar, without waiting for the device; `loss` is the mean since the last log, if known."""
         if not self.main:
             return
         if self._speed.waits:
@@ -106,6 +106,6 @@ class Report:
     ) -> None:
         try:
             self._stack.close()
-        except AkornError:  # a disk that is full has been complained of already
+        except AkornError:  # a full disk has already been reported
             if error is None:
                 raise

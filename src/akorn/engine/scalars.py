@@ -1,4 +1,4 @@
-"""Curves as `scalars.jsonl`: one JSON object a line, with `step`, `seconds` and named scalars. Torch-free."""
+"""Curves as `scalars.jsonl`: one JSON object per line, with `step`, `seconds` and named scalars. Imports no torch."""
 
 import json
 import os
@@ -14,7 +14,7 @@ FILE = "scalars.jsonl"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a `scalars.jsonl`, or of the one in a run's folder. A line cut by a kill is left out."""
+    """Return the lines of a `scalars.jsonl`, or of the one in a run's folder. A line cut by a kill is skipped."""
     file = path / FILE if path.is_dir() else path
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
@@ -27,9 +27,9 @@ def read(path: Path) -> list[dict[str, Any]]:
         try:
             row = json.loads(line)
             if not isinstance(row["step"], int):
-                raise TypeError("'step' is no whole number")
+                raise TypeError("'step' is not a whole number")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            if number == len(lines):  # no newline at its end: cut by a kill
+            if number == len(lines):  # no newline at the end: cut by a kill
                 continue
             raise AkornError(f"{file}:{number}: not a line of curves ({error!r})") from error
         rows.append(row)
@@ -37,9 +37,9 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 class ScalarLog:
-    """Appends lines. A resumed run first drops those that were written after its checkpoint: it writes them again.
+    """Appends lines. A resumed run first removes the lines after its checkpoint, since it writes them again.
 
-    They are those of later steps, and the evaluation at the checkpoint's own step, which follows the checkpoint.
+    These are lines of later steps, and the evaluation at the checkpoint's step, which follows the checkpoint.
     """
 
     def __init__(self, folder: Path, after_step: int) -> None:
@@ -61,8 +61,8 @@ class ScalarLog:
             names = os.fstat(self._handle.fileno()).st_nlink
         except OSError as error:
             raise self._failed(error) from error
-        if not names:  # what is written would vanish with the process
-            raise AkornError(f"{self._file}: has been removed, perhaps with the run's folder: training stopped")
+        if not names:  # the file was deleted: what is written would be lost
+            raise AkornError(f"{self._file}: was removed, perhaps with the run's folder: training stopped")
 
     def __enter__(self) -> "ScalarLog":
         return self

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step: nothing to save, the step says it all."""
+"""The learning rate as a function of the step, so that there is no state to save."""
 
 import math
 
@@ -6,7 +6,7 @@ from akorn.engine.config import ScheduleConfig
 
 
 def factor(config: ScheduleConfig, step: int, total: int) -> float:
-    """Return what multiplies the learning rate in the step that follows `step` finished ones, of `total`.
+    """Return the factor of the learning rate after `step` of `total` steps.
 
     With w warm-up steps: (step + 1) / w while step < w; then with p = (step − w) / (total − w) in [0, 1)
     constant: 1;  linear: 1 − (1 − final) p;  cosine: final + (1 − final)(1 + cos πp) / 2.

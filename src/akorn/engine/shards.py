@@ -11,16 +11,15 @@ from torch import Tensor
 
 from akorn.errors import AkornError
 
-# What a tensor costs in a file's header beside its name: braces, dtype, shape and offsets as JSON.
+# Bytes per tensor in a file's header besides its name: braces, dtype, shape and offsets as JSON.
 _ENTRY = 160
 
 
 def write(folder: Path, stem: str, tensors: Mapping[str, Tensor], limit: int) -> dict[str, Any]:
     """Write the tensors to `stem-00001.safetensors` and so on, each at most `limit` bytes; return their index.
 
-    The index maps a name to its shape and files. A tensor too large for one file is cut: its flattened pieces lie,
-    under its own name, in several files. A tensor that was not cut keeps its shape, so that a file can be read
-    alone.
+    The index maps a name to its shape and files. A tensor that is too large for one file is split: its flattened pieces
+    are stored under its name in several files. Other tensors keep their shape, so that a file can be read by itself.
     """
     files: list[dict[str, Tensor]] = []
     index: dict[str, Any] = {}
@@ -48,7 +47,7 @@ def write(folder: Path, stem: str, tensors: Mapping[str, Tensor], limit: int) ->
 
 
 def read(contents: Mapping[str, bytes], index: Mapping[str, Any], where: Path) -> dict[str, Tensor]:
-    """Put the tensors of `index` together from the files' contents."""
+    """Assemble the tensors of `index` from the files' contents."""
     parsed: dict[str, dict[str, Tensor]] = {}
     tensors: dict[str, Tensor] = {}
     for name, entry in index.items():
@@ -60,5 +59,5 @@ def read(contents: Mapping[str, bytes], index: Mapping[str, Any], where: Path) -
             flat = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
             tensors[name] = flat.reshape(entry["shape"])
         except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-            raise AkornError(f"{where}: tensor {name!r} cannot be put together ({error!r})") from error
+            raise AkornError(f"{where}: tensor {name!r} cannot be assembled ({error!r})") from error
     return tensors

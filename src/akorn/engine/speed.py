@@ -1,13 +1,13 @@
-"""How fast a run is, how long it will take, and what to say where that is hours."""
+"""How fast a run is, how long it will take, and advice if that is hours."""
 
 from __future__ import annotations
 
 import math
 from time import monotonic
 
-_FIRST_STEPS, _FIRST_SECONDS = 5, 20.0  # an estimate is worth saying after either
-_LONG = 600.0  # seconds from which on the estimate gets a line of its own
-_HOURS = 3600.0  # and from which on a run on a CPU gets advice
+_FIRST_STEPS, _FIRST_SECONDS = 5, 20.0  # an estimate is shown after either
+_LONG = 600.0  # seconds; longer estimates get their own line
+_HOURS = 3600.0  # seconds; longer runs on a CPU get advice
 
 
 class Speed:
@@ -15,8 +15,8 @@ class Speed:
 
     Args:
         step: how many are done.
-        waits: whether the host waits for every step, as on a CPU. Then each one is measured, but for the first, which
-            prepares and compiles. Elsewhere only steps at which the host has waited for the device are measured.
+        waits: whether the host waits for every step, as on a CPU. Then each one is measured except the first, which
+            prepares and compiles. Otherwise only steps at which the host has waited for the device are measured.
 
     """
 
@@ -28,7 +28,7 @@ class Speed:
         self._last = (step, self._opened)
 
     def measure(self, step: int) -> None:
-        """Take in that `step` has been reached, and that the device has done it."""
+        """Note that `step` has been reached and that the device has finished it."""
         now = monotonic()
         (before, then), self._last = self._last, (step, now)
         self._count += 1
@@ -38,7 +38,7 @@ class Speed:
             self.seconds = seconds if math.isnan(self.seconds) else (1 - weight) * self.seconds + weight * seconds
 
     def leave_out(self, seconds: float) -> None:
-        """Leave time that did not go into training steps out of the speed."""
+        """Exclude time that was not spent on training steps from the speed."""
         step, then = self._last
         self._last = (step, then + seconds)
 
@@ -53,7 +53,7 @@ class Speed:
         return f"{1 / self.seconds:.3g} steps/s  {_clock(left * self.seconds)} left" if self.known else "… steps/s"
 
     def estimate(self, left: int, quick: str | None) -> str | None:
-        """One line on how long it will take, where that is long; `quick` is a recipe that is over in minutes."""
+        """One line on how long it will take, if that is long; `quick` is a recipe that takes minutes."""
         seconds = left * self.seconds
         if seconds < _LONG:
             return None

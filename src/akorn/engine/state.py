@@ -1,4 +1,4 @@
-"""Everything that changes while training, and how it becomes a checkpoint and comes back."""
+"""Everything that changes during training, and how it is saved to a checkpoint and restored."""
 
 import json
 import logging
@@ -23,13 +23,13 @@ from akorn.runtime.nested import flatten
 from akorn.runtime.randomness import derive_seed
 
 LONG = 1000
-"""Steps from which on a run on a CPU is worth the half minute of compiling."""
+"""The number of steps from which compiling, half a minute on a CPU, pays off."""
 
 
 class TrainState:
     """Model, average, optimiser, random states and the step. The step is also the position in the data.
 
-    steps: how many there will be.
+    steps: the total number of steps.
     """
 
     def __init__(self, task: Task, config: TrainConfig, accelerator: Any, steps: int) -> None:
@@ -51,7 +51,7 @@ class TrainState:
             for model in (self.model, self.ema.model) if self.ema else (self.model,):
                 task.compile(model)
 
-        # From here on every process has random numbers of its own.
+        # From here on every process has its own random numbers.
         process: int = accelerator.process_index
         randomness.seed_everything(config.seed, "process", process)
         self.generator = torch.Generator(self.device)
@@ -62,20 +62,20 @@ class TrainState:
             self.graphed = graphed(self.loss, self.model, generators=[self.generator])
 
     def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the task's loss in the run's precision, and its companions."""
+        """Return the task's loss in the run's precision, and other scalars."""
         with self.accelerator.autocast():
             return self.task.loss(self.model, batch, self.generator, choice)
 
     def backward(self, batch: Batch, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
-        """Leave the gradients of the loss in the parameters; return the loss and its companions."""
-        if self.graphed is not None:  # which simply runs where there are no CUDA graphs
+        """Compute the gradients of the loss into the parameters; return the loss and other scalars."""
+        if self.graphed is not None:  # without CUDA graphs it simply runs the function
             return self.graphed(*batch, choice=choice)
         loss, extra = self.loss(*batch, choice=choice)
         self.accelerator.backward(loss)
         return loss, extra
 
     def best_model(self) -> nn.Module:
-        """Return the model to evaluate: the average once it has started, where the config wants it, or the last."""
+        """Return the model to evaluate: the average, if the config wants it and it has started, or the last weights."""
         wanted = self.config.weights == "average"
         return self.ema.model if wanted and self.ema and self.ema.started else self.model
 
@@ -106,7 +106,7 @@ class TrainState:
         return path
 
     def load(self, path: Path, fingerprint: str) -> None:
-        """Go on from a checkpoint. One that is damaged, or of another run, is refused and changes nothing."""
+        """Restore a checkpoint. One that is damaged or from another run is refused and changes nothing."""
         found = checkpoint.load(path)
         checkpoint.check_run(found)
         self._refuse_foreign(found, fingerprint)
@@ -129,7 +129,7 @@ class TrainState:
         self.step, self.elapsed = found.step, found.facts["elapsed"]
 
     def _identity(self, fingerprint: str) -> dict[str, Any]:
-        """Return what must be the same for a run to go on, apart from the config."""
+        """Return what must stay the same when a run is resumed, apart from the config."""
         return {
             "recipe": self.task.name,
             "settings": json.loads(json.dumps(flatten(self.task.settings()))),  # as it will be read back
@@ -150,13 +150,13 @@ class TrainState:
             raise AkornError(f"{found.path}: of another run: {name} was {before!r}, now {now!r}")
         changed = differences(found.facts.get("config", {}), self.config)
         if changed:
-            raise AkornError(f"{found.path}: of another run: {'; '.join(changed)}")
+            raise AkornError(f"{found.path}: from another run: {'; '.join(changed)}")
         expected = {"model", "optimiser", "processes"} | ({"ema"} if self.ema else set())
         if missing := expected - set(found.groups):
-            raise AkornError(f"{found.path}: holds no tensors of {', '.join(sorted(missing))}")
+            raise AkornError(f"{found.path}: contains no tensors of {', '.join(sorted(missing))}")
 
     def _own_tensors(self) -> dict[str, Tensor]:
-        """Return what each process has for itself: its random states and its running sums."""
+        """Return what is specific to each process: its random states and running sums."""
         states = {f"random/{n}": t for n, t in randomness.capture(self.device).items()}
         meters = {f"meters/{n}": t.cpu() for n, t in self.meters.state().items()}
         return {**states, **meters, "generator": self.generator.get_state()}
@@ -171,7 +171,7 @@ class TrainState:
 
 
 def compiles(task: Task, config: TrainConfig, device: str, steps: int) -> bool:
-    """Whether the model is to be compiled; says so where it should be and cannot."""
+    """Whether to compile the model; warns if that would be useful but is impossible."""
     by_itself = config.compile == "auto" and device == "cpu" and task.compiles_on_cpu and steps >= LONG
     if config.compile != "yes" and not by_itself:
         return False
@@ -187,4 +187,4 @@ def _refuse_other_shapes(path: Path, saved: Mapping[str, Tensor], model: nn.Modu
         before = list(saved[name].shape) if name in saved else "absent"
         after = list(now[name].shape) if name in now else "absent"
         if before != after:
-            raise AkornError(f"{path}: of another model: tensor {name!r} is {before} there and {after} here")
+            raise AkornError(f"{path}: from another model: tensor {name!r} is {before} there and {after} here")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: the step in progress is finished, a checkpoint written, and the run leaves."""
+"""Ctrl-C and SIGTERM during training: the current step is finished, a checkpoint is written, and the run ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ECHO_SECONDS = 1.0  # within which a repeated signal is the same one again: lau
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop and has written a checkpoint. In Python it is a KeyboardInterrupt like any other."""
+    """The run was asked to stop and has written a checkpoint. This is a KeyboardInterrupt."""
 
     def __init__(self, number: int, step: int, checkpoint: Path) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} after step {step}; checkpoint: {checkpoint}")
@@ -27,18 +27,18 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """The exit status that shells know: 130 after Ctrl-C, 143 after SIGTERM."""
+        """The usual exit status: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + self.signal
 
 
 class Stopping:
-    """Notes the first signal while it is entered, and knows when a checkpoint is due by the clock.
+    """A context that notes the first signal, and knows when a checkpoint is due by the clock.
 
     A second signal, at least a second later, does what it did before, which for Ctrl-C is to leave at once. Python
     calls handlers in the main thread only: a run in another thread is left alone, and so is a signal that was ignored
     before.
 
-    minutes: between checkpoints; 0 for none by the clock.
+    minutes: time between checkpoints; 0 for none by the clock.
     """
 
     def __init__(self, minutes: float) -> None:
@@ -63,8 +63,8 @@ class Stopping:
     def asked(self, logged: bool) -> tuple[bool, int]:
         """Whether to write a checkpoint now, and the signal to stop at, or 0: the same in all processes.
 
-        logged: whether the step was logged. On GPUs that exchange by NCCL only then do processes ask each other: the
-        hosts would wait for the GPUs at every step.
+        logged: whether the step was logged. With NCCL the processes communicate only then: otherwise
+        the hosts would wait for the GPUs at every step.
         """
         if not logged and processes.exchange_waits():
             return False, 0
@@ -73,7 +73,7 @@ class Stopping:
         return wish > 0, wish if wish > _SAVE else 0
 
     def saved(self) -> None:
-        """Count the minutes from now on."""
+        """Restart the clock."""
         self._saved = time.monotonic()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

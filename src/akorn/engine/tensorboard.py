@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, whose writer has a thread of its own: what fails there is told here, in one line."""
+"""Curves for TensorBoard, whose writer has its own thread; its errors are reported here, in one line."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FOLDER = "tensorboard"  # in a run's folder
 
 
 class TensorBoardLog:
-    """Appends scalars; what an earlier, killed run wrote after the checkpoint at `step` is hidden."""
+    """Appends scalars; those that a killed run wrote after the checkpoint at `step` are hidden."""
 
     def __init__(self, out: Path, step: int) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
         self._folder = out / FOLDER
-        # The thread would print a traceback of the same error that is raised here.
+        # The thread would print a traceback of the error that is raised here.
         self._hook, threading.excepthook = threading.excepthook, self._thread_failed
         make: Any = SummaryWriter
         try:

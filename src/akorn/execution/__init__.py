@@ -1,19 +1,19 @@
 """How T steps of an update run, and how gradients come back: between the equation (`akorn.nn`) and `akorn.kernels`.
 
-`akorn.nn` hands over a description of its step, functions and tensors, and never asks whether something is fused.
+`akorn.nn` passes a description of its step (functions and tensors) and never asks whether something is fused.
 
-    step          one update as it is described, carried out plainly, fused or compiled
+    step          one update from its description: plain, fused or compiled
     fused_step    the update by the fused kernels, forward and backward; needs Triton
     drive         C, step by step
     run           T steps: memory order, which of them have gradients, energies and trajectory
     gradients     Store, Recompute, LastSteps: how gradients come back
-    recompute     a backward pass that computes steps again; `chain` makes steps what it takes
-    operator      T steps as one operator for torch.compile; `outside` lets code run inside it as it does outside
+    recompute     a backward pass that recomputes steps; `chain` adapts steps to it
+    operator      T steps as one operator for torch.compile; `outside` lets code run inside it as it would outside
     compiled      a single step by torch.compile
     solve         T steps without gradients as CUDA graphs or, on a CPU, in long passes
     ops           what is around the steps: norms, convolutions, attention, the readout's lengths, Π
-    launches      which work is worth a launch of our own in an eager step
-    graph         anyone's training step as a CUDA graph
+    launches      which work is worth one of our kernel launches in an eager step
+    graph         any training step as a CUDA graph
 
 """
 

@@ -1,4 +1,4 @@
-"""Steps that can be repeated, as `akorn.execution.recompute` takes them."""
+"""Repeatable steps for `akorn.execution.recompute`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from akorn.execution.step import Advanced, EnergyFunction, Step
 
 
 def chain_of(step: Step, constant: bool, steps: int, energy: EnergyFunction | None, module: nn.Module) -> Chain:
-    """Steps that can be repeated, under a C that is constant or else one array for each step."""
+    """Repeatable steps, with a C that is constant or has one array for each step."""
 
     def forward(x: Tensor, c: Tensor, t: int, copy: Tensor | None = None) -> Advanced:
         narrow = handed_on(step, x) if t + 1 < steps else None
@@ -34,5 +34,5 @@ def chain_of(step: Step, constant: bool, steps: int, energy: EnergyFunction | No
 
 
 def handed_on(step: Step, x: Tensor) -> torch.dtype | None:
-    """The type in which each step hands its state on to the next; None where the fused update is not taken."""
+    """The type in which each step passes its state to the next; None without the fused update."""
     return steps_of.product_dtype(step, x) if step.compiled is None and kernels.usable(x) else None

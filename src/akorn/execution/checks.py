@@ -8,7 +8,8 @@ from operator import index
 def whole_number(name: str, value: object) -> int:
     """A size as a plain int; ValueError unless it is a whole number of at least 1."""
     try:
-        # NumPy's whole numbers too, and no fractions; a plain one as it is, which the compiler may leave open.
+        # Accepts NumPy's whole numbers and no fractions; a plain int is returned as it is, so the compiler may keep it
+        # symbolic.
         count = value if type(value) is int else index(value)  # type: ignore[arg-type]
     except TypeError:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None

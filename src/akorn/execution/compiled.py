@@ -1,4 +1,4 @@
-"""How a layer's step is compiled: with code of its own."""
+"""Compiles a layer's step, with a separate code object for each layer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _copies = count()
 def compiled_alone(function: Callable[..., Any], **options: object) -> Callable[..., Any]:
     """A copy of a function, compiled as one graph.
 
-    The compiler counts how often code was compiled, up to `torch._dynamo.config.recompile_limit`, and what sizes it
-    saw: with code of its own, a layer shares neither with the other layers of a network.
+    The compiler counts how often a code object was compiled, up to `torch._dynamo.config.recompile_limit`, and which
+    sizes it saw: with its own code object, a layer shares neither with the other layers of a network.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_name=f"{function.__name__}_{next(_copies)}")

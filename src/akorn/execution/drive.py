@@ -13,7 +13,7 @@ Stimulus = Tensor | Callable[[int], Tensor]
 
 
 class Drive(NamedTuple):
-    """C as it acts on the oscillators: as a function of the step and, where it is an array, as that."""
+    """C as it acts on the oscillators: as a function of the step and, if possible, as an array."""
 
     at: Callable[[int], Tensor]
     values: Tensor | None
@@ -23,15 +23,15 @@ class Drive(NamedTuple):
         """C at step t; ValueError unless it has this shape."""
         c = self.at(t)
         if shape is not None and c.shape != shape:
-            raise ValueError(f"c at step {t} has the shape {list(c.shape)}, x has {list(shape)}")
+            raise ValueError(f"c at step {t} has the shape {list(c.shape)}, but x has {list(shape)}")
         return c
 
     def before(self, steps: int) -> Drive:
-        """What acts on the first so many steps, and on no others."""
+        """C for the first `steps` steps only."""
         return self if self.constant or self.values is None else self._replace(values=self.values[:steps])
 
     def after(self, steps: int) -> Drive:
-        """What acts on the steps that follow so many."""
+        """C for the steps after the first `steps`."""
         if self.constant or not steps:
             return self
         return Drive(lambda t: self.at(steps + t), None if self.values is None else self.values[steps:], False)

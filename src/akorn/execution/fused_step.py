@@ -16,7 +16,7 @@ from akorn.kernels.update_omega import omega_gradient
 
 
 def why_not(step: Step, x: Tensor, jx: Tensor, c: Tensor) -> str | None:
-    """What keeps the fused update from this step, or None where it applies."""
+    """Why the fused update cannot be used for this step, or None if it can."""
     if not step.kuramoto:
         return f"another update rule: {type(step.rule).__name__}"
     if step.rotation is not None and not step.rotation.antisymmetric:
@@ -27,7 +27,7 @@ def why_not(step: Step, x: Tensor, jx: Tensor, c: Tensor) -> str | None:
     if gamma.numel() != 1 or gamma.device != x.device:
         return "γ is not one value beside x"
     if c.shape != x.shape or not usable(jx) or not usable(c) or jx.device != x.device or c.device != x.device:
-        return "Jx or c is no plain array beside x, of its shape"
+        return "Jx or c is not a plain array beside x, of its shape"
     if not {x.dtype, jx.dtype, c.dtype} <= set(DTYPES):
         return f"arrays of {x.dtype}, {jx.dtype} and {c.dtype}"
     if not (x.dtype == torch.float64) == (jx.dtype == torch.float64) == (c.dtype == torch.float64):
@@ -42,7 +42,7 @@ def fused_step(
     rate, weight = _rate(step), _weight(energy)
     value = energy(x, jx, c) if energy is not None and weight is None else None
     if rate is None and step.rotation is not None:
-        # Someone listens to Ω. xᵀΩx = 0: neither Proj nor the energy tells Ωx from a part of Jx, in the type of x here.
+        # Ω has hooks. Since xᵀΩx = 0, Ωx can be added to Jx without changing Proj or the energy, in the type of x here.
         dim = osc.channel_axis(x)
         jx = jx + osc.ungroup(step.rotation.apply(osc.group(x, step.n, dim), dim), dim).to(x.dtype)
     arguments = (x, jx, c, step.gamma(), rate, step.n, weight)
@@ -51,23 +51,23 @@ def fused_step(
 
 
 def reverse_step(step: Step, reversal: Reversal, x: Tensor, t: int, energy: EnergyFunction | None) -> bool:
-    """Step t of a chain backward, from the state x before it; False, with nothing done, where this does not apply.
+    """Step t of a chain backward, from the state x before it; returns False and does nothing if this is impossible.
 
-    The coupling alone is run again. Its gradient of x and the update's stay apart: the step before adds them up.
+    Only the coupling is run again. Its gradient of x and the update's stay separate: the previous step adds them up.
     """
-    with torch.enable_grad():  # γ and Ω may be made from parameters
+    with torch.enable_grad():  # γ and Ω may be computed from parameters
         gamma, rate = step.gamma(), _rate(step)
     weight, c = _weight(energy), reversal.c
     if (energy is not None and weight is None) or (step.rotation is not None and rate is None):
         return False
     learned = [value for value in (gamma, rate) if value is not None and value.requires_grad]
     if any(value.is_leaf and all(value is not source for source in reversal.sources) for value in learned):
-        return False  # the graph of a whole step says what is wrong
+        return False  # the graph of a whole step reports what is wrong
     narrow = product_dtype(step, x)
     leaf = x.detach() if narrow is None else x.detach().to(narrow)
     leaf.requires_grad_(reversal.wanted(t))
     with torch.enable_grad(), keeping():
-        jx = step.coupling(leaf.view_as(leaf))  # of a view autocast keeps no copy
+        jx = step.coupling(leaf.view_as(leaf))  # autocast caches no copy of a view
     if jx.shape != x.shape or why_not(step, x, jx, c) is not None:
         return False
     reversal.check([jx, *learned], leaf)
@@ -102,13 +102,13 @@ def reverse_step(step: Step, reversal: Reversal, x: Tensor, t: int, energy: Ener
 
 
 def _rate(step: Step) -> Tensor | None:
-    """Ω as the kernels read it, where there is one and no one listens to it."""
+    """Ω in the form for the kernels, if there is one and it has no hooks."""
     rotation = step.rotation
     return None if rotation is None or rotation.values is None else rotation.values()
 
 
 def _weight(energy: EnergyFunction | None) -> float | None:
-    """The weight of x·Jx in an energy that the kernels know."""
+    """The weight of x·Jx in an energy that the kernels support."""
     if energy is osc.energy:
         return ENERGIES["eq3"]
     return ENERGIES["published"] if energy is osc.published_energy else None

@@ -1,7 +1,7 @@
-"""How gradients come back through T steps: an object that a layer is given, `KuramotoLayer(gradients=…)`.
+"""How gradients come back through T steps: an argument of the layer, `KuramotoLayer(gradients=…)`.
 
-All of them give the gradients of the steps that they go back through, up to rounding; they differ in what is kept for
-the backward pass, and in how far back it goes.
+All of them give the gradients of the steps that they cover, up to rounding; they differ in what is kept for the
+backward pass, and in how far back it goes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from akorn.execution.checks import whole_number
 
 @dataclass(frozen=True)
 class Store:
-    """Keep what every step needs for its backward pass: the quickest; memory grows with the number of steps.
+    """Keep what every step needs for its backward pass: the fastest; memory grows with the number of steps.
 
-    The only one with second derivatives and function transforms.
+    Only this one supports second derivatives and function transforms.
     """
 
 
 @dataclass(frozen=True)
 class Recompute:
-    """Keep at most `snapshots` states and compute the others again, so that memory does not grow with the steps.
+    """Keep at most `snapshots` states and recompute the others, so that memory does not grow with the steps.
 
-    Steps must then depend on x, c and the layer's parameters alone, draw no random numbers and change no buffers:
-    anything else is refused, as are second derivatives. The default suits the paper's larger models, T = 8: their
-    chains are run twice, and no step three times.
+    Steps must then depend only on x, c and the layer's parameters, draw no random numbers and change no buffers:
+    anything else is refused, as are second derivatives. The default suits the paper's larger models with T = 8: each
+    step is computed twice, and none three times.
     """
 
     snapshots: int = 8
@@ -36,10 +36,11 @@ class Recompute:
 
 @dataclass(frozen=True)
 class LastSteps:
-    """In training mode, go back through the last `steps` steps alone and take the state before them as given.
+    """In training mode, go back only through the last `steps` steps and treat the state before them as given.
 
-    Less noise where large steps make states chaotic, less time and memory. The first x gets no gradient then; c and
-    the weights do. `then` says how gradients come back through the last steps (and, in eval mode, through all).
+    This gives less noise if large steps make states chaotic, and saves time and memory. The first x then gets no
+    gradient; c and the weights do. `then` says how gradients come back through the last steps (in eval mode, through
+    all).
     """
 
     steps: int
@@ -56,7 +57,7 @@ Gradients = Store | Recompute | LastSteps
 
 
 def planned(gradients: Gradients, steps: int, *, training: bool) -> tuple[int, Store | Recompute]:
-    """How many of `steps` steps come before those that gradients go back through, and how they come back."""
+    """How many of `steps` steps come before those with gradients, and how these come back."""
     if not isinstance(gradients, LastSteps):
         return 0, gradients
     return max(0, steps - gradients.steps) if training else 0, gradients.then

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 Inputs = tuple[Tensor, ...]
 Choices = Mapping[str, Hashable]
 
-_WARM_UP = 3  # compiles, chooses algorithms and sizes buffers, none of which may happen while a graph is recorded
+_WARM_UP = 3  # calls that compile, choose algorithms and size buffers, which must not happen while a graph is recorded
 
 
 def graphed(
@@ -38,26 +38,26 @@ def graphed(
     """Record the forward and backward pass of a loss as CUDA graphs, one for each shape of its inputs.
 
     Calling the result as `step(*tensors, **choices)` runs `loss_function(*tensors, **choices)` and its backward pass,
-    returns what the function returned, detached, and leaves in `.grad` of each parameter the gradient of this call
-    alone, whatever was there before; None for one that was not used. Clipping, optimiser, averages and exchange
-    between processes follow outside, as after `loss.backward()`; `zero_grad` is not needed and does no harm.
+    returns the function's result, detached, and sets `.grad` of each parameter to the gradient of this call, whatever
+    was there before; None for an unused parameter. Clipping, the optimiser, averages and communication between
+    processes follow outside, as after `loss.backward()`; `zero_grad` is not needed and does no harm.
 
-    The first call with new shapes, dtypes or choices runs the function a few times and records it; further ones replay
-    it. Nothing of this shows in the numbers: buffers and random states are put back
-    after the warm-up, and generators count on through replays as without graphs. On devices other than CUDA the
-    function simply runs, with the same results, so that the same code serves everywhere.
+    The first call with new shapes, dtypes or choices runs the function a few times and records it; later calls replay
+    it. The numbers do not change: buffers and random states are restored after the warm-up,
+    and generators advance in replays as they would without graphs. On devices other than CUDA the
+    function simply runs, with the same results, so the same code works everywhere.
 
-    What may be recorded: the same operations must run whatever the values in the tensors are, and the host may neither
-    wait for the GPU (`.item()`, `.cpu()`, `print`, `if` on a tensor) nor talk to other processes. What the host
-    decides, such as a number of steps, is given by keyword: there is one graph for each.
+    What can be recorded: the same operations must run for all values in the tensors, and the host must neither wait for
+    the GPU (`.item()`, `.cpu()`, `print`, `if` on a tensor) nor communicate with other processes. What the host
+    decides, such as a number of steps, is passed by keyword: there is one graph for each value.
 
     Args:
         loss_function: takes tensors, and choices by keyword; returns the loss, a scalar, or a tuple of the loss and
             other tensors (in dicts, lists or tuples as you like).
-        modules: those it uses: their parameters get gradients, their buffers are put back after the warm-up.
-        parameters: further tensors that get gradients. All that require one and are used must be given here or belong
+        modules: those it uses: their parameters get gradients, their buffers are restored after the warm-up.
+        parameters: further tensors that get gradients. All used tensors that require one must be given here or belong
             to a module.
-        generators: random generators that the function draws from, beside torch's global ones.
+        generators: random generators that the function uses besides torch's global ones.
 
     """
     return GraphedStep(loss_function, modules, parameters, generators)
@@ -69,7 +69,7 @@ class _Replayable(Protocol):
 
 @dataclass
 class _Recording:
-    """A recorded step: what it reads, what it leaves, and where."""
+    """A recorded step: the memory of its inputs, results and gradients."""
 
     graph: _Replayable
     inputs: Inputs
@@ -80,7 +80,7 @@ class _Recording:
 class GraphedStep(Generic[Result]):
     """A training step that is recorded when it is first called with new shapes, and replayed from then on.
 
-    Made by `graphed`, which says what it does. Its graphs share one pool of memory.
+    Created by `graphed`, which documents it. Its graphs share one memory pool.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class GraphedStep(Generic[Result]):
         given = chain(*(module.parameters() for module in modules), parameters)
         self.parameters = list({id(p): p for p in given if p.requires_grad}.values())
         if not self.parameters:
-            raise ValueError("no parameter requires a gradient: give the modules, or their parameters")
+            raise ValueError("no parameter requires a gradient: pass the modules, or their parameters")
         parts = chain(*(module.modules() for module in modules))
         self._with_buffers = [part for part in parts if next(part.buffers(recurse=False), None) is not None]
         self._recordings: dict[Hashable, _Recording] = {}
@@ -106,13 +106,13 @@ class GraphedStep(Generic[Result]):
         self._stream: Any = None
 
     def __call__(self, *inputs: Tensor, **choices: Hashable) -> Result:
-        """What the loss function returns, detached and yours to keep; the gradients are in the parameters."""
+        """The loss function's result, detached and copied; the gradients are in the parameters."""
         device = self.parameters[0].device
         _check(inputs, device)
         if not _records(device):
             return cast("Result", self._pass(inputs, choices))
         addresses = self._look()
-        if addresses != self._addresses:  # the model was moved, or a parameter frozen: graphs know memory by its place
+        if addresses != self._addresses:  # the model was moved, or a parameter frozen: graphs refer to fixed addresses
             self.reset()
             self._addresses = addresses
         key = self._key(inputs, choices)
@@ -124,10 +124,10 @@ class GraphedStep(Generic[Result]):
         recorded.graph.replay()
         for parameter, gradient in zip(self.parameters, recorded.gradients, strict=True):
             parameter.grad = gradient
-        return cast("Result", _each(recorded.result, Tensor.clone))  # the next replay writes over its own
+        return cast("Result", _each(recorded.result, Tensor.clone))  # the next replay overwrites the original
 
     def reset(self) -> None:
-        """Forget all graphs, and let go of their memory."""
+        """Delete all graphs and release their memory."""
         self._recordings.clear()
         self._pool = self._stream = None
 
@@ -139,7 +139,7 @@ class GraphedStep(Generic[Result]):
     def _pass(self, inputs: Inputs, choices: Choices) -> Any:
         """Forward and backward pass."""
         for parameter in self.parameters:
-            parameter.grad = None  # so that gradients are written, not added to those there are
+            parameter.grad = None  # so that gradients are written, not accumulated
         returned = self.loss_function(*inputs, **choices)
         loss = returned[0] if isinstance(returned, tuple) and returned else returned
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -168,12 +168,12 @@ class GraphedStep(Generic[Result]):
         return _Recording(graph, static, result, [parameter.grad for parameter in self.parameters])
 
     def _look(self) -> list[int]:
-        """Where parameters and buffers lie in memory, and which are trained."""
+        """The addresses of parameters and buffers, and which are trained."""
         parameters = [tensor.data_ptr() if tensor.requires_grad else -1 for tensor in self.parameters]
         return parameters + [b.data_ptr() for part in self._with_buffers for b in part.buffers(recurse=False)]
 
     def _key(self, inputs: Inputs, choices: Choices) -> Hashable:
-        """All that decides which operations run."""
+        """Everything that determines which operations run."""
         kind = self.parameters[0].device.type
         key = (
             tuple((part.shape, part.dtype) for part in inputs),
@@ -191,19 +191,19 @@ class GraphedStep(Generic[Result]):
 
 
 def _check(inputs: tuple[object, ...], device: torch.device) -> None:
-    """Refuse, on every device alike, what a graph would get wrong."""
+    """Refuse, on every device, what would be wrong in a graph."""
     for number, part in enumerate(inputs, 1):
         if not isinstance(part, Tensor):
             kind = type(part).__name__
-            raise TypeError(f"argument {number} is a {kind}, expected a tensor; what the host decides goes by keyword")
+            raise TypeError(f"argument {number} is a {kind}, expected a tensor; pass what the host decides by keyword")
         if part.device != device:
-            raise ValueError(f"argument {number} lies on {part.device}, the parameters on {device}: move it there")
+            raise ValueError(f"argument {number} is on {part.device}, the parameters on {device}: move it there")
         if part.requires_grad:
             raise ValueError(f"argument {number} requires a gradient, which only parameters get: detach it")
 
 
 def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same structure with every tensor changed; TypeError for other values, which replays would not renew."""
+    """The same structure with every tensor changed; TypeError for other values, which replays would not update."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, Mapping):
@@ -223,7 +223,7 @@ def _new_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _aside(device: torch.device, work: Callable[[], object]) -> None:
-    """Warm up on a stream of its own, as recording demands."""
+    """Warm up on a separate stream, as recording requires."""
     here, aside = torch.cuda.current_stream(device), _new_stream(device)
     aside.wait_stream(here)
     with torch.cuda.stream(aside), launches.free():
@@ -235,33 +235,33 @@ def _aside(device: torch.device, work: Callable[[], object]) -> None:
 def _capture(
     work: Callable[[], Any], stream: torch.cuda.Stream, generators: Iterable[torch.Generator], pool: Any
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """Record what `work` does on the GPU of the stream, without doing it; the graph, and what `work` returned."""
+    """Record what `work` does on the GPU of the stream, without running it; returns the graph and `work`'s result."""
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         if generator.device.type == "cuda":
             graph.register_generator_state(generator)
-    gc.collect()  # what only a cycle holds would else be released in the middle of the recording
-    torch.clear_autocast_cache()  # weights that were cast before are not cast anew by replays
+    gc.collect()  # otherwise reference cycles might be freed in the middle of the recording
+    torch.clear_autocast_cache()  # replays would not repeat casts from before the recording
     here = torch.cuda.current_stream(stream.device)
     try:
-        # "thread_local": threads that read data ahead, or watch over other processes, may go on meanwhile.
+        # "thread_local": threads that read data ahead or monitor other processes may continue meanwhile.
         with (
             launches.free(),
             torch.cuda.device(stream.device),
             torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
         ):
             result = work()
-    except RuntimeError as error:  # the very same work has just run in the warm-up: what fails is the recording
-        torch.cuda.set_stream(here)  # torch leaves the stream that it recorded
-        while isinstance(error.__context__, RuntimeError):  # ending a recording that has failed is an error of its own
+    except RuntimeError as error:  # the same work has just run in the warm-up, so the recording is what fails
+        torch.cuda.set_stream(here)  # torch stays on the recording stream
+        while isinstance(error.__context__, RuntimeError):  # ending a failed recording raises another error
             error = error.__context__
         if isinstance(error, torch.OutOfMemoryError):
             raise error from None
         raise AkornError(
             "the loss function cannot be recorded as a CUDA graph: it waits for the GPU (.item(), .cpu(), print or `if`"
-            " on a tensor) or talks to other processes. Take that out of it, give what the host decides as a keyword,"
+            " on a tensor) or communicates with other processes. Remove that, pass what the host decides as a keyword,"
             f" or do without a graph ({str(error).partition(chr(10))[0]})"
         ) from error
     finally:
-        torch.clear_autocast_cache()  # what was cast while recording belongs to the graph
+        torch.clear_autocast_cache()  # casts from the recording belong to the graph
     return graph, result

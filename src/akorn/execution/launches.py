@@ -1,8 +1,8 @@
-"""Which work is worth a launch of our own, where every launch is made from Python.
+"""Which work is worth one of our kernel launches, if every launch is made from Python.
 
 On a GPU an eager step spends more time on launching small kernels than on running them, and launching one of ours takes
-longer than launching one of torch's. For norms and convolutions torch has one kernel too: eager calls take it unless
-the arrays are large. Recorded as a CUDA graph, or compiled, launches cost nothing, and ours are always taken.
+longer than launching one of torch's. For norms and convolutions torch also has a single kernel: eager calls use it
+unless the arrays are large. In a CUDA graph, or compiled, launches cost nothing, and our kernels are always used.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 from akorn import kernels
 
 NORM = 2**24
-"""Elements from which an eager norm of ours pays; measured on an H200, as is what follows."""
+"""Elements from which our eager norm pays off; measured on an H200, like the next number."""
 CONVOLUTION = 60e9
-"""Floating-point operations from which an eager convolution of ours pays in TF32; in 16 bits twice as many."""
+"""Floating-point operations from which our eager convolution pays off in TF32; in 16 bits twice as many."""
 
-_free = 0  # how many contexts we are in; a plain number, which the threads of the backward pass see too
+_free = 0  # depth of nested contexts; a plain number, which the threads of the backward pass also see
 
 
 @contextmanager
 def free() -> Iterator[None]:
-    """Inside, launches cost nothing: what runs is recorded, or will be."""
+    """A context in which launches cost nothing, because the work is or will be recorded."""
     global _free
     _free += 1
     try:
@@ -35,7 +35,7 @@ def free() -> Iterator[None]:
 
 
 def pays(work: float, least: float) -> bool:
-    """Whether a kernel of ours is worth its launch here: `work` is large, or launches cost nothing."""
+    """Whether one of our kernels is worth its launch: `work` is large, or launches cost nothing."""
     return work >= least or _free > 0 or kernels.interpreting() or torch.compiler.is_compiling()
 
 

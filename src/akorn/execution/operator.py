@@ -1,13 +1,13 @@
 """T steps as one operator, forward and backward, for `torch.compile`: the time to compile does not grow with T.
 
 The compiler sees `akorn::steps` with x, c and the tensors of the layer, and in the backward pass
-`akorn::steps_backward`; what they do runs as it does without the compiler, fused on a GPU. The backward pass computes
-each step again from the state before it, which is kept for every step with `Store`, and as `Recompute` says otherwise.
-So steps must draw no random numbers and change no buffers. Modules of torch that are known to do so are traced step by
-step as any other code is, as are steps under function transforms, with an energy of one's own, with C as a function of
+`akorn::steps_backward`; they run as they would without the compiler, fused on a GPU. The backward pass recomputes each
+step from the state before it, which is kept for every step with `Store`, and for some of them with `Recompute`.
+So steps must draw no random numbers and change no buffers. If torch modules are known to do so, the steps are traced
+one by one like any other code, as they are under function transforms, with a custom energy, with C as a function of
 the step or with a trajectory; other code that does so is refused when it runs.
 
-A layer is known to the operators by a number, its `handle`, since the compiler takes no objects.
+The operators refer to a layer by a number, its `handle`, since the compiler does not accept objects.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ except ImportError:  # an earlier torch
     DynamicInt = int  # type: ignore[misc,assignment]
 
 _ENERGIES: tuple[EnergyFunction | None, ...] = (None, osc.energy, osc.published_energy)
-"""Energies by the number that the operators are given."""
+"""Energies by the number that is passed to the operators."""
 
 _CHANGING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU, parametrizations._SpectralNorm)
 """Modules of torch that draw random numbers or change buffers in training."""
 
 
 _layers: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
-_handles = count(2)  # the compiler takes 0 and 1 for numbers of their own
+_handles = count(2)  # the compiler specialises on 0 and 1
 
 
 def register(layer: nn.Module) -> int:
-    """A handle for a module with a method `one_step`, for as long as it lives."""
+    """A handle for a module with a method `one_step`, valid as long as the module exists."""
     handle = next(_handles)
     _layers[handle] = layer
-    return DynamicInt(handle)  # else the compiler would compile for every layer anew
+    return DynamicInt(handle)  # otherwise the compiler would recompile for every layer
 
 
 def applies(module: nn.Module, x: Tensor, drive: Drive, energy: EnergyFunction | None, trajectory: bool) -> bool:
     """Whether steps are traced as one operator here."""
-    # The flag and not `is_exporting()`, which torch 2.11 takes for true wherever it compiles.
+    # The flag, not `is_exporting()`, which in torch 2.11 is true whenever it compiles.
     if not torch.compiler.is_compiling() or torch.compiler._is_exporting_flag or not kernels.untransformed(x):
         return False
     if trajectory or drive.values is None:
@@ -96,7 +96,7 @@ def _steps(
     constant: bool,
     autocast: torch.dtype | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last state, the energies, and the states that the backward pass starts from, but for the first.
+    """The last state, the energies, and the states that the backward pass starts from, except the first.
 
     Args:
         x: the first state, on the sphere.
@@ -107,7 +107,7 @@ def _steps(
         snapshots: how many states the backward pass may keep; 0 for none.
         energy: 0 for none, 1 for Eq. 3, 2 for the published one.
         constant: whether C is one for all steps.
-        autocast: its type where it is on.
+        autocast: its type if it is on.
 
     """
     module = _layer(handle)
@@ -159,7 +159,7 @@ def _steps_backward(
     constant: bool,
     autocast: torch.dtype | None,
 ) -> list[Tensor]:
-    """The gradients of those of x, c and the parts that are wanted; zeros where steps do not depend on one."""
+    """The gradients of x, c and the parts, as far as they are needed; zeros if steps do not depend on one."""
     module = _layer(handle)
     for_x, for_c, *for_parts = wanted
 
@@ -248,7 +248,7 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _settled(last: Tensor, *given: Tensor) -> Tensor:
-    """The last state as `_like` has it, and not in an array that was given."""
+    """The last state in the layout of `_like`, and not in an input array."""
     out = _like(given[0])
     storages = {array.untyped_storage().data_ptr() for array in given}
     if last.stride() == out.stride() and last.untyped_storage().data_ptr() not in storages:
@@ -257,7 +257,7 @@ def _settled(last: Tensor, *given: Tensor) -> Tensor:
 
 
 def _states(x: Tensor, kept: int) -> Tensor:
-    """An array for the states that are kept, each in memory as `_like` has it; the first of them is x itself."""
+    """An array for the kept states, each in the layout of `_like`; the first of them is x itself."""
     count = max(0, kept - 1)
     if not _last(x):
         return x.new_empty((count, *x.shape))
@@ -271,5 +271,5 @@ def _wide(x: Tensor, c: Tensor) -> torch.dtype:
 
 
 def _fitted(grad: Tensor, like: Tensor) -> Tensor:
-    """A gradient in the type and memory order of its array, which no one else holds."""
+    """A gradient in the type and memory order of its array, not shared with anyone."""
     return torch.empty_like(like).copy_(grad)

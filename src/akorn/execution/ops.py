@@ -1,7 +1,7 @@
-"""The operations around a step, each fused where kernels may be used and plain elsewhere, with the same results.
+"""The operations around a step, each fused if kernels can be used and plain otherwise, with the same results.
 
-Whether kernels may be used is asked here, once for each operation: they must be on and able to run on the arrays
-(`akorn.kernels.usable`), know their shapes and types (`why_not` of the kernel's module) and be worth a launch
+This module decides for each operation whether kernels can be used: they must be enabled and able to run on the arrays
+(`akorn.kernels.usable`), support their shapes and types (`why_not` of the kernel's module) and be worth a launch
 (`launches`).
 """
 
@@ -34,8 +34,8 @@ def to_sphere(x: Tensor, n: int) -> Tensor:
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1) -> Tensor:
     """[B, C, H, W] → [B, C′, H/stride, W/stride] by a square kernel of odd size, with zeros beyond the border.
 
-    For training on a CUDA device with Triton, where x or the weight has its channels last in memory, the gradients
-    come from `akorn.kernels.convolution`. That knows no float64.
+    For training on a CUDA device with Triton, if x or the weight has its channels last in memory, the gradients come
+    from `akorn.kernels.convolution`, which does not support float64.
     """
     arrays = (x, weight) if bias is None else (x, weight, bias)
     wanted = torch.is_grad_enabled() and any(array.requires_grad for array in arrays)
@@ -47,7 +47,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 
             if torch.is_autocast_enabled(kind):
                 narrow = torch.get_autocast_dtype(kind)
                 x, weight = x.to(narrow), weight.to(narrow)
-            if x.dtype == weight.dtype:  # else torch says what is wrong
+            if x.dtype == weight.dtype:  # otherwise torch reports what is wrong
                 return convolution.conv2d(x, weight, bias, stride)
     return F.conv2d(x, weight, bias, stride, weight.shape[-1] // 2)
 
@@ -57,19 +57,19 @@ def group_norm(
 ) -> Tensor:
     """GroupNorm of [B, tokens, C] or [B, C, H, W], plus `shift` [C]; statistics over a group and all positions."""
     fused = kernels.usable(c)
-    if fused and (pays(c.numel(), NORM) or _last_only(c)):  # torch's would bring channels first in memory
+    if fused and (pays(c.numel(), NORM) or _last_only(c)):  # torch's norm would put channels first in memory
         from akorn.kernels import group_norm as fused_norm
 
         if weight is not None and bias is not None and fused_norm.why_not(c, weight, bias, groups) is None:
             bias = bias if shift is None else bias + shift
             return fused_norm.group_norm(c, weight, bias, groups, eps, norm_dtype(c))[0]
     if c.ndim == 4 and c.device.type == "cpu" and torch.is_grad_enabled() and not c.requires_grad:
-        c = c.contiguous()  # with channels last, torch's gradients of weight and bias alone end the process
+        c = c.contiguous()  # with channels last, torch crashes if only weight and bias need gradients
     if c.ndim != 3:
         out = F.group_norm(c, groups, weight, bias, eps)
     else:
         out = F.group_norm(c.transpose(1, 2), groups, weight, bias, eps).transpose(1, 2)
-        out = out.contiguous() if fused else out  # fused steps would otherwise bring it in order every time
+        out = out.contiguous() if fused else out  # otherwise fused steps would reorder it every time
     return out if shift is None else out + per_channel(shift, out)
 
 
@@ -81,7 +81,7 @@ def _last_only(c: Tensor) -> bool:
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, narrow: bool = False
 ) -> Tensor:
-    """LayerNorm of [..., C]; narrow: under autocast the fused kernel gives it in autocast's type."""
+    """LayerNorm of [..., C]; narrow: under autocast the fused kernel returns autocast's type."""
     if kernels.usable(x) and pays(x.numel(), NORM):
         from akorn.kernels import layer_norm as fused
 
@@ -126,16 +126,16 @@ def lengths(
 def fused_attention(
     x: Tensor, heads: int, matrices: Callable[[], Sequence[Tensor] | None]
 ) -> Callable[[Tensor, Tensor | None], Tensor] | None:
-    """Attention over tokens [B, tokens, C] from the product with W^QKV to the one with W^O; None where it is not fused.
+    """Attention over tokens [B, tokens, C] between the products with W^QKV and W^O; None if it is not fused.
 
     Args:
         x: the state.
         heads: number of heads.
         matrices: gives 2×2 matrices for each token and pair of components, [tokens, D/2, 2, 2]: none, those of queries
-            and keys, or those of queries, keys, values and outputs; None where more than that is done to them.
+            and keys, or those of queries, keys, values and outputs; None if more than that is done to them.
 
-    Returns: (queries, keys and values [B, tokens, 3C], their bias) → [B, tokens, C]. The bias has been added already;
-    where one is given, its gradient comes from here.
+    Returns: (queries, keys and values [B, tokens, 3C], their bias) → [B, tokens, C]. The bias has already been added;
+    if one is given, its gradient comes from here.
 
     """
     if not kernels.usable(x):
@@ -153,12 +153,12 @@ def per_channel(values: Tensor, like: Tensor) -> Tensor:
 
 
 def norm_dtype(x: Tensor) -> torch.dtype:
-    """The type of torch's norms of x: autocast on CUDA makes them float32, on the CPU it leaves them alone."""
+    """The type of torch's norms of x: autocast makes them float32 on CUDA and does not change them on the CPU."""
     narrow = x.dtype in (torch.bfloat16, torch.float16)
     return torch.float32 if narrow and x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
 
 
 def narrowed(dtype: torch.dtype, x: Tensor) -> torch.dtype:
-    """Autocast's type instead of this one, where it is on for x."""
+    """Autocast's type instead of this one, if it is on for x."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if dtype != torch.float64 and torch.is_autocast_enabled(kind) else dtype

@@ -1,8 +1,8 @@
 """Backward through many steps with a fixed number of stored states (Griewank and Walther's binomial schedule).
 
-A chain of T steps keeps all that every step needs for its backward pass. Here at most a few states, the snapshots, are
-kept, and that before the last step; the others are computed again when they are needed. With s snapshots and no step
-computed more than r times again, a chain of C(s + r, s) steps can be reversed: 8 snapshots reverse 9 steps with r = 1,
+Normally a chain of T steps keeps all that every step needs for its backward pass. Here at most a few states, the
+snapshots, are kept, and the one before the last step; the others are recomputed when needed. With s snapshots and no
+step recomputed more than r times, a chain of C(s + r, s) steps can be reversed: 8 snapshots reverse 9 steps with r = 1,
 45 with r = 2 and 1,287 with r = 5.
 """
 
@@ -26,9 +26,9 @@ class Step(Protocol):
     def __call__(
         self, x: Tensor, c: Tensor, t: int, copy: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The next state, the energy before the step or None, and what is handed on to the step that follows.
+        """The next state, the energy before the step or None, and what is passed to the next step.
 
-        That is a copy of the state in another type, which a step without it makes by itself.
+        That is a copy of the state in another type; a step that does not get it makes its own.
         """
         ...
 
@@ -37,10 +37,10 @@ Parameters = Callable[[], Sequence[Tensor]]
 """The tensors, besides the state and c, that steps depend on, as they are now."""
 
 Buffers = Callable[[], Mapping[str, Tensor]]
-"""What steps may read but must leave as it is, by name, as it is now."""
+"""Buffers that steps may read but must not change, by name, as they are now."""
 
 Reverse = Callable[["Reversal", Tensor, int], bool]
-"""(reversal, x, t): step t backward from the state x before it, in a way of its own; False where it has none."""
+"""(reversal, x, t): step t backward from the state x before it, in its own way; False if there is none."""
 
 
 Plan = list[tuple[int, int, int]]
@@ -48,7 +48,7 @@ Plan = list[tuple[int, int, int]]
 
 
 class Chain(NamedTuple):
-    """Steps that can be repeated."""
+    """Repeatable steps."""
 
     step: Step
     reverse: Reverse
@@ -59,9 +59,8 @@ class Chain(NamedTuple):
 def recomputed(chain: Chain, x: Tensor, c: Tensor, steps: int, snapshots: int) -> tuple[Tensor, list[Tensor]]:
     """`steps` steps from x, with the memory of a single step and `snapshots` states in the backward pass.
 
-    Gradients reach x, c and the chain's parameters, once: they have no gradients of their own. A step that depends on
-    anything else that wants a gradient, that draws random numbers or changes a buffer is refused, since it could not
-    be repeated.
+    Gradients reach x, c and the chain's parameters; there are no second derivatives. A step is refused if it depends on
+    anything else that requires a gradient, draws random numbers or changes a buffer, since it could not be repeated.
     """
     x, energies = _Chain.apply(chain, steps, snapshots, x, c, *chain.parameters())  # type: ignore[no-untyped-call]
     return x, list(energies.unbind(0))
@@ -83,17 +82,17 @@ class _Chain(torch.autograd.Function):
         ctx.save_for_backward(c, *states)
         ctx.values = values
         ctx.versions = [value._version for value in values]
-        # Detached from the array that a step may have given a view of, so that it can be changed in place.
+        # Detached, in case the step returned a view, so that it can be changed in place.
         return x.detach(), energies
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_energies: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # as create_graph=True has it
+        if torch.is_grad_enabled():  # with create_graph=True
             raise RuntimeError("gradients=Recompute() has no second derivatives (create_graph=True): use Store()")
         c, *states = ctx.saved_tensors
         now = ctx.chain.parameters()
         if [id(value) for value in now] != [id(value) for value in ctx.values]:
-            raise RuntimeError("steps computed again need in the backward pass the very parameters of the forward pass")
+            raise RuntimeError("recomputed steps need the same parameters in the backward pass as in the forward pass")
         if [value._version for value in now] != ctx.versions:
             raise RuntimeError("a parameter was changed in place between the forward pass and its recomputation")
         kind, dtype, enabled = ctx.autocast
@@ -107,15 +106,15 @@ class _Chain(torch.autograd.Function):
 def forward(
     chain: Chain, x: Tensor, c: Tensor, steps: int, plan: Plan, keep: Callable[[Tensor], object]
 ) -> tuple[Tensor, Tensor]:
-    """The last state and the energies, [steps, B] or empty; `keep` is called with each state that the plan asks for.
+    """The last state and the energies, [steps, B] or empty; `keep` is called with each state that the plan keeps.
 
-    ValueError where steps draw random numbers or change buffers.
+    ValueError if steps draw random numbers or change buffers.
     """
     kept = {start for start, _, _ in plan}
     energies = []
     copy: Tensor | None = None
     before = _random_state(x.device)
-    buffers = chain.buffers()  # held, so that no other array takes the place of one
+    buffers = chain.buffers()  # keep references, so that no other array gets the same address
     versions = _versions(buffers)
     for t in range(steps):
         if t in kept:
@@ -126,18 +125,18 @@ def forward(
     after = _random_state(x.device)
     if before is not None and after is not None and not torch.equal(before, after):
         raise ValueError(
-            f"steps that are computed again for their gradients cannot draw random numbers, such as a dropout's{_HINT}"
+            f"steps that are recomputed for their gradients cannot draw random numbers, as dropout does{_HINT}"
         )
     if changed := [name for name, version in _versions(chain.buffers()).items() if versions.get(name) != version]:
         raise ValueError(
-            f"steps that are computed again for their gradients cannot change buffers, such as a BatchNorm's in"
+            f"steps that are recomputed for their gradients cannot change buffers, as BatchNorm does in"
             f" training: here {', '.join(changed)}{_HINT}"
         )
     return x, torch.stack(energies) if energies else x.new_empty(0)
 
 
 def _random_state(device: torch.device) -> Tensor | None:
-    """The state of the generator that a step would draw from; None where it cannot be asked for."""
+    """The state of the generator that a step would draw from; None if it cannot be read."""
     if device.type == "cpu":
         return torch.get_rng_state()
     if device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
@@ -146,7 +145,7 @@ def _random_state(device: torch.device) -> Tensor | None:
 
 
 def _versions(buffers: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
-    """Which array each buffer is, and how often it was changed in place: known without asking the device."""
+    """The identity of each buffer, and how often it was changed in place; known without waiting for the device."""
     return {name: (id(b), 0 if b.is_inference() else b._version) for name, b in buffers.items()}
 
 
@@ -162,17 +161,17 @@ def _check_sources(outputs: Sequence[Tensor], known: Sequence[Tensor]) -> None:
         leaf = getattr(node, "variable", None)
         if leaf is not None and id(leaf) not in ids:
             raise RuntimeError(
-                f"a step that is computed again for its gradients depends on a tensor of shape {list(leaf.shape)} that"
-                " is no parameter of the layer, which its gradient would not reach"
+                f"a step that is recomputed for its gradients depends on a tensor of shape {list(leaf.shape)} that"
+                " is not a parameter of the layer, so its gradient would be lost"
             )
         waiting += [following for following, _ in node.next_functions if following is not None]
 
 
 class Reversal:
-    """The backward pass of a chain: `grad` is that of the state in front of the steps not yet reversed.
+    """The backward pass of a chain: `grad` is the gradient of the state after the steps that are not yet reversed.
 
-    What is still to be added to it, from a coupling and perhaps of another type, is `coupled`; `ours` says whether
-    `grad` may be overwritten. `totals` are the gradients so far of what all steps share, by the id of their tensor.
+    `coupled`, from a coupling and perhaps of another type, must still be added to it; `ours` says whether `grad` may be
+    overwritten. `totals` are the gradients so far of the tensors that all steps share, by id.
     """
 
     def __init__(
@@ -188,14 +187,14 @@ class Reversal:
         self.chain = chain
         self.c = c.detach().requires_grad_(c.requires_grad)
         self.sources = [self.c, *parameters]
-        self.for_x = for_x  # whether the first state's gradient is wanted
+        self.for_x = for_x  # whether the first state's gradient is needed
         self.grad = grad
         self.coupled: Tensor | None = None
         self.ours = False
         self.grad_energies = grad_energies
         self.totals: dict[int, Tensor] = {}
-        self._sums: set[int] = set()  # which of them are sums of our own
-        self._own_way = True  # until the chain's `reverse` has none
+        self._sums: set[int] = set()  # which of them are our own sums
+        self._own_way = True  # until the chain's `reverse` returns False
         self._checked = False
 
     def run(self, plan: Plan, states: list[Tensor]) -> None:
@@ -218,10 +217,10 @@ class Reversal:
             self.run(parts, inner)
 
     def one(self, x: Tensor, t: int) -> None:
-        """Reverse one step through the graph of all that it does."""
+        """Reverse one step through its whole graph."""
         x = x.detach().requires_grad_(self.wanted(t))
         with torch.enable_grad(), keeping():
-            after, energy, _ = self.chain.step(x.view_as(x), self.c, t)  # of a view autocast keeps no copy
+            after, energy, _ = self.chain.step(x.view_as(x), self.c, t)  # autocast caches no copy of a view
         outputs, gradients = [after], [self.whole_grad()]
         if energy is not None:
             outputs.append(energy)
@@ -229,14 +228,14 @@ class Reversal:
         self.check(outputs, x)
         grad = self.through(outputs, x, gradients)
         self.grad = grad if grad is not None else torch.zeros_like(x)
-        self.ours = False  # an array that others may hold too
+        self.ours = False  # the array may be shared
 
     def wanted(self, t: int) -> bool:
-        """Whether the gradient of the state before step t is wanted."""
+        """Whether the gradient of the state before step t is needed."""
         return t > 0 or self.for_x
 
     def whole_grad(self) -> Tensor:
-        """`grad` with what is to be added to it."""
+        """`grad` plus what must be added to it."""
         if self.coupled is not None:
             self.grad = self.grad.add_(self.coupled) if self.ours else self.grad + self.coupled
             self.coupled, self.ours = None, True
@@ -249,7 +248,7 @@ class Reversal:
             self._checked = True
 
     def through(self, outputs: Sequence[Tensor], x: Tensor, gradients: Sequence[Tensor]) -> Tensor | None:
-        """The gradient of x; those of what all steps share are added up."""
+        """The gradient of x; those of shared tensors are accumulated."""
         inputs = [source for source in (x, *self.sources) if source.requires_grad]
         graph = [(output, grad) for output, grad in zip(outputs, gradients, strict=True) if output.requires_grad]
         if not graph:
@@ -260,12 +259,12 @@ class Reversal:
         return grads[0] if first else None
 
     def collect(self, sources: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
-        """Add up gradients of what all steps share."""
+        """Accumulate gradients of shared tensors."""
         more = {id(source): grad for source, grad in zip(sources, grads, strict=True) if grad is not None}
         known = [key for key in more if key in self.totals]
         if known:
             totals, added = [self.totals[key] for key in known], [more.pop(key) for key in known]
-            # A first gradient may be an array that others hold too; the sum of two is ours to add to.
+            # The first gradient may be a shared array; the sum of two is ours and can be changed in place.
             if self._sums.issuperset(known):
                 torch._foreach_add_(totals, added)
             else:
@@ -275,12 +274,12 @@ class Reversal:
 
 
 def planned(steps: int, snapshots: int) -> Plan:
-    """How to reverse so many steps with so many states kept."""
+    """How to reverse this many steps with this many kept states."""
     return _plan(0, steps, snapshots)
 
 
 def kept_states(steps: int, snapshots: int) -> int:
-    """The length of `planned`, for numbers that the compiler leaves open; 0 without snapshots."""
+    """The length of `planned`, for symbolic numbers; 0 without snapshots."""
     return min(steps, snapshots + 1) if snapshots else 0
 
 
@@ -295,11 +294,11 @@ def _plan(start: int, stop: int, free: int) -> Plan:
 
 
 def _split(steps: int, snapshots: int) -> int:
-    """How many of `steps` steps to compute again later, so that none is computed too often."""
+    """How many of `steps` steps to recompute later, so that none is computed too often."""
     if snapshots <= 1:
         return steps - 1
     repeats = 1
     while comb(snapshots + repeats, snapshots) < steps:
         repeats += 1
-    # The rest has one snapshot less and as many repeats; it is given all that it can reverse.
+    # The rest has one snapshot less and as many repeats; it gets as many steps as it can reverse.
     return max(1, min(steps - 1, steps - comb(snapshots - 1 + repeats, snapshots - 1)))

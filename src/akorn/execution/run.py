@@ -1,4 +1,4 @@
-"""T steps of an update: with which memory order, how many of them with gradients, and how these come back."""
+"""T steps of an update: their memory order, how many of them have gradients, and how these come back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from akorn.execution.step import EnergyFunction, Step, advance
 
 
 class Ran(NamedTuple):
-    """What came of T steps."""
+    """The result of T steps."""
 
     x: Tensor
     """The last state."""
@@ -88,8 +88,8 @@ def _run_compiled(
     module: nn.Module,
     energy: EnergyFunction | None,
 ) -> Ran:
-    """The steps as an operator for the compiler, or two where gradients go back through the last of them alone."""
-    drive(0, x.shape)  # refuses another shape
+    """The steps as one operator for the compiler, or two if gradients go back only through the last of them."""
+    drive(0, x.shape)  # refuses a wrong shape
     first = None
     if given:
         with torch.no_grad():
@@ -109,7 +109,7 @@ def _run_again(
     module: nn.Module,
     way: Recompute,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The steps with a backward pass that stores next to nothing."""
+    """The steps with a backward pass that stores little."""
     if drive.values is None:
         raise ValueError("gradients=Recompute() needs c as an array: gradients cannot reach what a function c(t) uses")
     chain = chain_of(step, drive.constant, steps, energy, module)
@@ -117,10 +117,10 @@ def _run_again(
 
 
 def in_one_order(x: Tensor, c: Stimulus, *, tokens: bool) -> tuple[Tensor, Stimulus, bool]:
-    """Pictures as fused steps want them, and whether the last state is to be brought back.
+    """Pictures in the memory order for fused steps, and whether the last state must be converted back.
 
-    Both with channels last in memory if one has them so, else steps would bring c to x every time. Also where the
-    coupling takes pixels for tokens, else each step would bring x to the tokens' order, and Jx back from it.
+    x and c both have channels last in memory if one of them does: otherwise steps would convert c every time. The same
+    holds if the coupling treats pixels as tokens: otherwise each step would convert x to tokens and Jx back.
     """
     if x.ndim != 4 or not kernels.usable(x):
         return x, c, False

@@ -1,4 +1,4 @@
-"""T steps without gradients, for solving: by the CPU's long passes, as CUDA graphs, or not at all."""
+"""T steps without gradients, for solving: in long passes on a CPU, as CUDA graphs, or None."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from akorn.kernels.solve_step import AttentiveStep
 __all__ = ["AttentiveStep", "Energy", "FastSteps", "Unknown", "fast_steps"]
 
 Energy = Literal["eq3", "published"]
-"""Eq. 3, or the published one, whose pair term is without the ½."""
+"""Eq. 3, or the published energy, whose pair term lacks the ½."""
 
 FastSteps = Callable[[Tensor, Tensor, int, Energy | None], tuple[Tensor, Tensor | None]]
 """(x, c, steps, energy) → the last state and the energies before each step, [steps, B]."""
@@ -26,7 +26,7 @@ class Unknown:
     """A step that cannot be described by tensors."""
 
     reason: str
-    """What of it is not known, in words."""
+    """What is unknown about it, in words."""
 
 
 def fast_steps(
@@ -38,15 +38,15 @@ def fast_steps(
     dtype: torch.dtype | None,
     owner: object,
 ) -> FastSteps | None:
-    """The quickest form of many steps; None where only the plain loop will do.
+    """The fastest form of many steps; None if only the plain loop is possible.
 
     Args:
         step: the step, as tensors.
         x: the first state.
-        c: the stimulus as it was given.
-        weights: all arrays that make c and a step what they are.
+        c: the stimulus as passed to the layer.
+        weights: all arrays that c and a step depend on.
         dtype: of weights and states on a GPU, by default bfloat16; on a CPU they are float32.
-        owner: what was prepared is kept for the next call with this object, as long as it lives.
+        owner: preparations are cached for the next call with this object, as long as it exists.
 
     """
     if isinstance(step, Unknown) or not kernels.enabled() or torch.is_grad_enabled() or torch.compiler.is_compiling():

@@ -1,4 +1,4 @@
-"""One step of Eq. 4–5 as `akorn.nn` describes it, and how it is carried out: plain, fused, or as it was compiled."""
+"""One step of Eq. 4–5 as described by `akorn.nn`, and how it runs: plain, fused or compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EnergyFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Rule(Protocol):
-    """What a step makes of grouped oscillators, with their components at axis `dim`."""
+    """The update of grouped oscillators, with their components at axis `dim`."""
 
     def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
         """The next state, from the force Jx + c and Ωx."""
@@ -29,15 +29,15 @@ class Rotation(NamedTuple):
     apply: Callable[[Tensor, int], Tensor]
     """(x, dim) → Ωx of grouped oscillators."""
     values: Callable[[], Tensor] | None
-    """Ω as the fused update reads it, rates of pairs or matrices; None where Ω must be applied as it stands."""
+    """Ω in the form for the fused update, rates of pairs or matrices; None if Ω must be applied by calling it."""
     antisymmetric: bool
     """Whether Ωᵀ = −Ω is known, so that Ωx is tangent to the sphere at x."""
     name: str
-    """What it is called in a reason why something does not apply."""
+    """Its name in messages about why something does not apply."""
 
 
 class Step(NamedTuple):
-    """One update x → x′. What may be made from parameters is a function, so that every step reads it as it is then."""
+    """One update x → x′. Values computed from parameters are functions, so that every step reads the current ones."""
 
     coupling: Callable[[Tensor], Tensor]
     """x → Jx."""
@@ -52,15 +52,15 @@ class Step(NamedTuple):
     kuramoto: bool
     """Whether the rule is that of Eq. 4–5, exactly."""
     multiplies: Callable[[], bool]
-    """Whether all that the coupling does with x is to multiply it, once: autocast may then as well get x narrow."""
+    """Whether the coupling uses x only in a single product, so that x can be passed in autocast's type."""
     compiled: Callable[[Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]] | None = None
-    """(x, c, energy) → x′ and the energy, where someone has compiled the step."""
+    """(x, c, energy) → x′ and the energy, if the step has been compiled."""
     handle: int | None = None
-    """By which `akorn.execution.operator` knows whose step it is; None for a step that `torch.compile` unrolls."""
+    """The layer's handle for `akorn.execution.operator`; None for a step that `torch.compile` unrolls."""
 
 
 Advanced = tuple[Tensor, Tensor | None, Tensor | None]
-"""The next state; the energy before the step, if asked for; and x′ in the type that the next step multiplies."""
+"""The next state; the energy before the step, if requested; and x′ in the type that the next step multiplies."""
 
 
 def advance(
@@ -78,8 +78,8 @@ def advance(
         x: the state.
         c: the stimulus as it acts on x.
         energy: which energy to return, that of x; None for none.
-        copy: x as autocast would cast it for the coupling, where the step before has handed it on.
-        narrow: the type in which to hand x′ on likewise, which the fused update alone does.
+        copy: x as autocast would cast it for the coupling, if the previous step has passed it.
+        narrow: the type in which to pass x′ on, which only the fused update does.
 
     """
     if step.compiled is not None:
@@ -97,13 +97,13 @@ def advance(
     grouped = osc.group(x, step.n, dim)
     rotation = step.rotation.apply(grouped, dim) if step.rotation is not None else None
     after = step.rule.step(grouped, osc.group(jx + c, step.n, dim), rotation, step.gamma(), dim)
-    return osc.ungroup(after, dim).to(x.dtype), value, None  # whatever autocast made of the parts
+    return osc.ungroup(after, dim).to(x.dtype), value, None  # autocast may have changed the types of the parts
 
 
 def product_dtype(step: Step, x: Tensor) -> torch.dtype | None:
-    """The type to which autocast brings x the moment that the coupling gets it; None where that is not all it does.
+    """The type to which autocast casts x when the coupling gets it; None if the coupling does more with x.
 
-    It must do so once, since of several casts the gradients are added in float32.
+    It must be cast only once, since the gradients of several casts are added in float32.
     """
     kind = x.device.type
     if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or not step.multiplies():

@@ -1,12 +1,12 @@
-"""Fused kernels for the hot loops: tensors in, tensors out. Every one has a plain form that gives the same results.
+"""Fused kernels for the hot loops: tensors in, tensors out. Each has a plain form that gives the same results.
 
-What uses them, and when, is decided by `akorn.execution`; here are the switches, and which arrays they may work on
-(`usable`). Kernels are in the module that is called, or beside it in `…_kernel(s)`, `…_tiles` and `…_backward`:
+`akorn.execution` decides what uses them, and when; here are the switches, and which arrays they accept
+(`usable`). Kernels are in the module that callers use, or next to it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
     update           the update of Eq. 4–5, with Ω by `update_omega`
     sphere           Π alone
     attention        attention with GTA's matrices, which are applied to pairs of components by `pairs`, `pairs_passes`
-    convolution      convolutions whose gradients are quicker
+    convolution      convolutions whose gradients are faster
     readout          the readout's lengths (Eq. 6)
     group_norm       GroupNorm
     layer_norm       LayerNorm
@@ -14,9 +14,9 @@ What uses them, and when, is decided by `akorn.execution`; here are the switches
                      on a CPU `solve_cpu`; both take a `solve_step`
     normal_numbers   random numbers that are the same on every device
 
-`tune` and `choices` time how work is best cut and remember it; inside `backward_memory.keeping` more is kept for a
-backward pass. `operators` makes kernels operators of torch. With `enable(False)` or AKORN_KERNELS=0 in the environment
-none is used.
+`tune` and `choices` find by timing how work is best divided, and remember it; inside `backward_memory.keeping` more is
+kept for a backward pass. `operators` registers kernels as torch operators. `enable(False)`, or AKORN_KERNELS=0 in the
+environment, turns them off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORDS = {"0": False, "false": False, "off": False, "no": False, "1": True, "tru
 
 
 def _wanted() -> bool:
-    """What AKORN_KERNELS says; on where it says nothing, or nothing that is known."""
+    """The setting of AKORN_KERNELS; on if it is not set or has an unknown value."""
     told = os.environ.get("AKORN_KERNELS", "").strip()
     if told and told.lower() not in _WORDS:
         logging.getLogger(__name__).warning("AKORN_KERNELS=%s is neither 0 nor 1: fused kernels stay on", told)
@@ -51,7 +51,7 @@ _interpreted = False  # tests set it: arrays on the CPU then go through Triton's
 
 
 def enable(flag: bool) -> None:
-    """Turn the fused kernels on or off; AKORN_KERNELS=0 (or false, off, no) starts with them off."""
+    """Turn the fused kernels on or off; with AKORN_KERNELS=0 (or false, off, no) they start off."""
     global _enabled
     _enabled = flag
 
@@ -63,7 +63,7 @@ def enabled() -> bool:
 
 @cache
 def available() -> bool:
-    """Whether fused kernels can run here: a CUDA device, Triton, a C compiler, Python.h. Says once what a GPU lacks."""
+    """Whether fused kernels can run here: a CUDA device, Triton, a C compiler, Python.h. Warns once if not."""
     import torch
 
     if not torch.cuda.is_available():
@@ -74,24 +74,24 @@ def available() -> bool:
 
 
 def interpreting() -> bool:
-    """Whether arrays on the CPU go through Triton's interpreter, as tests have it."""
+    """Whether arrays on the CPU go through Triton's interpreter, as in tests."""
     return _interpreted
 
 
 def usable(x: Tensor) -> bool:
     """Whether fused kernels may work on this array: they are on, it is on a CUDA device, and Triton can run.
 
-    The kernels know reverse-mode gradients alone, so not within `vmap`, `jvp` or other function transforms, nor for
-    subclasses of Tensor. May be called where `torch.compile` traces, and never waits for the device.
+    The kernels support only reverse-mode gradients, so not within `vmap`, `jvp` or other function transforms, nor for
+    subclasses of Tensor. May be called while `torch.compile` traces, and never waits for the device.
     """
     import torch
 
     if not _enabled or not (x.is_cuda or _interpreted) or not untransformed(x):
         return False
-    if _missing is None or (_interpreted and _missing != NO_TRITON):  # the interpreter compiles nothing
+    if _missing is None or (_interpreted and _missing != NO_TRITON):  # the interpreter needs no compiler
         return True
     if not torch.compiler.is_compiling():
-        available()  # says so, once
+        available()  # warns once
     return False
 
 

@@ -1,8 +1,8 @@
 """Attention for training, with GTA's matrices inside: from the product with W^QKV to the one with W^O.
 
-Queries, keys and values are read where the product left them and the output is written where the next one reads it, so
-nothing is copied between layouts. Softmax is in float32. Needs Triton to import; `akorn.kernels.solve_attention` is the
-form for solving, without gradients.
+Queries, keys and values are read where the first product wrote them, and the output is written where the next one reads
+it, so nothing is copied between layouts. Softmax is in float32. Needs Triton to import; `akorn.kernels.solve_attention`
+is the form for solving, without gradients.
 """
 
 # mypy: disable-error-code="no-untyped-call,misc"
@@ -31,7 +31,7 @@ MAX_HEAD_DIM = 128
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-# Queries of a program, and the keys of a turn of its loop; with `depth` = 1 programs turn what they load.
+# Queries per program, and keys per iteration of its loop; with `depth` = 1 programs transform what they load.
 _WHOLE = (
     Config(block=128, columns=128, warps=8, stages=1, depth=1),
     Config(block=128, columns=128, warps=8, stages=1, depth=1, registers=128),
@@ -45,7 +45,7 @@ _BLOCKS = (
     Config(block=128, columns=128, warps=8, stages=2),
     Config(block=128, columns=32, warps=4, stages=3),
 )
-_NARROW = (  # for short rows: more keys at once, or more programs side by side
+_NARROW = (  # for short rows: more keys at once, or more programs in parallel
     Config(block=64, columns=128, warps=4, stages=2),
     Config(block=64, columns=128, warps=4, stages=2, registers=128),
     Config(block=64, columns=64, warps=4, stages=3, registers=96),
@@ -61,9 +61,10 @@ _WIDE_BLOCKS = (
 
 
 def candidates(tokens: int, head_dim: int, dtype: torch.dtype, before: bool = False) -> tuple[Config, ...]:
-    """The cuts worth trying, the first of which fits in any case; `before` asks for none that turn what they load.
+    """The divisions worth trying, the first of which always fits; `before` excludes those that transform what they
+    load.
 
-    Programs turn what they load where a program has all queries of a head, or perhaps half of them: see
+    Programs transform what they load if a program has all queries of a head, or perhaps half of them: see
     `akorn.kernels.attention_backward.gradients` for the reason.
     """
     width = padded(head_dim) * value_bytes(dtype)
@@ -76,15 +77,15 @@ def candidates(tokens: int, head_dim: int, dtype: torch.dtype, before: bool = Fa
 
 
 def supports(tokens: int, head_dim: int, dtype: torch.dtype) -> bool:
-    """Whether the kernels take this many tokens, heads of this many components, and this type."""
+    """Whether the kernels support this many tokens, heads of this many components, and this type."""
     return 1 <= tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0 and dtype in DTYPES
 
 
 def forward(
     qkv: Tensor, packed: Tensor | None, heads: int, keep: bool = False, given: Config | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The output, log₂ Σ exp of the scores, and what is kept, see `_kept`, with a given cut into programs (by default
-    the fastest).
+    """The output, log₂ Σ exp of the scores, and what is kept, see `_kept`, with a given division into programs (by
+    default the fastest).
     """
     batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     head_dim = channels // heads
@@ -102,7 +103,7 @@ def forward(
     def launch(config: Config) -> None:
         nonlocal source
         turn = config.depth == 1
-        # A program turns its queries itself: they are read once, by this one.
+        # A program transforms its queries itself, since no other program reads them.
         source = turned(qkv, packed, heads, first=1) if packed is not None and not turn else qkv
         block_q, block_k = (min(size, padded(tokens)) for size in (config.block, config.columns))
         call(attend_kernel, (batch * heads * triton.cdiv(tokens, block_q),))(
@@ -117,7 +118,7 @@ def forward(
 
 
 def _kept(tokens: int, head_dim: int, dtype: torch.dtype, sets: int, keep: bool) -> tuple[bool, bool]:
-    """Whether to keep what the matrices made of queries, keys and values, if it is made at all, and the output before
+    """Whether to keep the transformed queries, keys and values, if they exist, and the output before
     its matrices.
     """
     return keep and sets > 0 and candidates(tokens, head_dim, dtype)[0].depth == 0, keep and sets == 4
@@ -209,7 +210,7 @@ def attend(qkv: Tensor, matrices: Sequence[Tensor], heads: int, bias: Tensor | N
         matrices: free 2×2 matrices for each token and pair of components, [tokens, D/2, 2, 2]: none, those of queries
             and keys, or those of queries, keys, values and outputs.
         heads: number of heads.
-        bias: [3C], what was added to qkv already, for its gradient alone: the backward pass has it almost for free.
+        bias: [3C], already added to qkv; passed only for its gradient, which the backward pass gets almost for free.
 
     Returns: [B, tokens, C]. Inside `akorn.kernels.backward_memory.keeping` more is kept for the backward pass, which is
     then faster.

@@ -4,7 +4,7 @@ With P = softmax(q̃k̃ᵀ/√D), dõ = M^Oᵀ do and δ = Σ_d do·o:
 
     dṽ = Pᵀ dõ,    dS = P ∘ (dõ ṽᵀ − δ),    dq̃ = dS k̃ / √D,    dk̃ = dSᵀ q̃ / √D
 
-Nothing is added to memory from two sides, so the same input gives the same bits. Needs Triton to import.
+No two programs add to the same memory, so the same input gives the same bits. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-call,misc"
@@ -24,8 +24,8 @@ from akorn.kernels.operators import operator
 from akorn.kernels.pairs_passes import TurnBack, turned
 from akorn.kernels.tune import Config, best, call
 
-# One program for all keys: the queries a turn, and `depth` = 1. Turns of 32 waste least on padding (81 → 96); the
-# second has its loads under way a turn ahead, the last lets two programs share a multiprocessor.
+# One program for all keys: the queries per iteration, and `depth` = 1. Iterations of 32 waste least on padding (81 →
+# 96); the second loads one iteration ahead, the last lets two programs share a multiprocessor.
 _WHOLE = (
     Config(block=32, warps=8, stages=1, depth=1),
     Config(block=32, warps=8, stages=2, depth=1),
@@ -35,14 +35,14 @@ _WHOLE = (
 )
 _LARGE = Config(block=16, warps=8, stages=2, depth=1)
 
-# Blocks: their own rows (keys or queries), and those of a turn of their loop.
+# Blocks: their own rows (keys or queries), and those of one iteration of their loop.
 _BLOCKS = (
     Config(block=64, columns=64, warps=4, stages=2),
     Config(block=128, columns=64, warps=8, stages=2),
     Config(block=128, columns=32, warps=8, stages=2),
     Config(block=64, columns=32, warps=4, stages=2),
 )
-_NARROW = (  # for short rows: more programs side by side, or longer turns
+_NARROW = (  # for short rows: more programs in parallel, or longer iterations
     Config(block=64, columns=64, warps=4, stages=2, registers=128),
     Config(block=64, columns=32, warps=4, stages=3, registers=96),
     Config(block=64, columns=128, warps=4, stages=2),
@@ -56,10 +56,10 @@ _WIDE_BLOCKS = (
 
 
 def candidates(tokens: int, head_dim: int, dtype: torch.dtype) -> tuple[Config, ...]:
-    """The cuts worth trying, the first of which fits in any case; `depth` = 1 is one program for all keys.
+    """The divisions worth trying, the first of which always fits; `depth` = 1 is one program for all keys.
 
     That needs room for the gradients of all keys and values in registers, and in shared memory for keys and values in
-    two layouts, and for P and dS of the queries of a turn.
+    two layouts, and for P and dS of the queries of one iteration.
     """
     area, width = padded(tokens) * padded(head_dim), value_bytes(dtype)
     if (4 * area + 64 * padded(tokens)) * width > 200 * 1024:
@@ -71,13 +71,13 @@ def candidates(tokens: int, head_dim: int, dtype: torch.dtype) -> tuple[Config, 
 
 
 def _blocks(head_dim: int, dtype: torch.dtype) -> tuple[Config, ...]:
-    """The cuts with a block of keys, or of queries, for each program; the first fits in any case."""
+    """The divisions with a block of keys, or of queries, for each program; the first always fits."""
     width = padded(head_dim) * value_bytes(dtype)
     return _WIDE_BLOCKS if width > 256 else (*_BLOCKS, *_NARROW) if width <= 64 else _BLOCKS
 
 
 def _sides(config: Config, tokens: int) -> tuple[int, int]:
-    """The rows of a program, and those of a turn of its loop."""
+    """The rows of a program, and those of one iteration of its loop."""
     block, columns = (min(size, padded(tokens)) for size in (config.block, config.columns))
     return (padded(tokens), block) if config.depth == 1 else (block, columns)
 
@@ -95,12 +95,12 @@ def gradients(
     unturned: Tensor | None = None,
     given: Config | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`attend_backward`, with a given cut into programs (by default the fastest, of the keys and of the queries)."""
+    """`attend_backward`, with a given division into programs (by default the fastest, for keys and for queries)."""
     batch, tokens, channels = out.shape
     head_dim = channels // heads
     sets = 0 if packed is None else packed.shape[0]
     grad = qkv.new_empty(qkv.shape)
-    # Unless it was kept, õ is computed again: a short product more.
+    # Unless it was kept, õ is recomputed, which takes one more short product.
     again = sets == 4 and learn and unturned is None
     if again:
         unturned = out.new_empty(out.shape)
@@ -121,9 +121,10 @@ def gradients(
         whole = config.depth == 1
         source, slope, totals = qkv if kept is None else kept, out_grad, lse
         if not whole:
-            # Every block of queries meets every key, and the other way round. To turn a tile takes two matrices'
-            # planes for each of its own values, so turning at each meeting would read several times what attention
-            # reads; once before, in a pass over the batch with the matrices in registers, is a reading and a writing.
+            # Every block of queries meets every key, and vice versa. Transforming a tile reads two planes of matrices
+            # for each of its own values, so transforming at each meeting would read several times what attention reads;
+            # transforming once before, in a pass over the batch with the matrices in registers, costs one read and one
+            # write.
             if packed is not None and kept is None:
                 source = turned(qkv, packed, heads)
             slope = out.new_empty(out.shape) if sets == 4 else out_grad
@@ -176,13 +177,13 @@ def attend_backward(
         lse: log₂ Σ exp of the scores, [B, heads, tokens].
         packed: the matrices, see `akorn.kernels.pairs.pack`.
         heads: number of heads.
-        learn: whether the matrices' gradients are wanted.
-        bias: whether the sums of qkv's gradient over samples and tokens are wanted.
+        learn: whether the matrices' gradients are needed.
+        bias: whether the sums of qkv's gradient over samples and tokens are needed.
         kept: what the matrices made of queries, keys and values, like qkv, if the forward pass kept it.
         unturned: the output before its matrices, likewise.
 
     Returns: the gradient of qkv, those of the matrices, [sets, tokens, D/2, 2, 2] float32, and the sums, [3C] float32;
-    empty where they are not wanted.
+    empty if they are not wanted.
 
     """
     if not out.numel():
@@ -210,7 +211,7 @@ def _(
 
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("fused attention has no second derivatives; akorn.kernels.enable(False) turns to the plain one")
+    raise RuntimeError("fused attention has no second derivatives; akorn.kernels.enable(False) selects the plain one")
 
 
 attend_backward.register_autograd(_refuse)

@@ -43,19 +43,19 @@ def store_tile(base, tokens, parts, x, STRIDE: tl.constexpr, TOKENS: tl.constexp
 
 
 def padded(size: int) -> int:
-    """The side of a tile for so many tokens or channels: a power of two, and what products need at least."""
+    """The side of a tile for this many tokens or channels: a power of two, and what products need at least."""
     return max(16, triton.next_power_of_2(size))
 
 
 def rest(tokens: int, block: int) -> int:
-    """The side of a last, smaller tile for what whole blocks leave of the tokens; 0 where they leave nothing."""
+    """The side of a last, smaller tile for the tokens that whole blocks leave over; 0 if there are none."""
     return padded(tokens % block) if tokens % block else 0
 
 
 def products(dtype: torch.dtype) -> str:
-    """How matrices are multiplied: float32 without loss, or in 16 bits where PyTorch's own products have 10 (TF32).
+    """How matrices are multiplied: float32 without loss, or with 16 bits if PyTorch's own products have 10 (TF32).
 
-    Weights are exponentials of scores, so what is lost here counts for more than in the products around.
+    Weights are exponentials of scores, so rounding matters more here than in the products around.
     """
     if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
         return "split wide" if interpreted() else "split"
@@ -63,10 +63,10 @@ def products(dtype: torch.dtype) -> str:
 
 
 def value_bytes(dtype: torch.dtype) -> int:
-    """What a value takes in shared memory: the products of float32 without loss keep it as two numbers."""
+    """The size of a value in shared memory: products of float32 without loss store it as two numbers."""
     return dtype.itemsize * (2 if products(dtype) == "tf32x3" else 1)
 
 
 def launching(x: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device: make it that of x."""
+    """Make the device of x the current one, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

@@ -1,7 +1,8 @@
-"""Whether kernels keep what their gradients could compute again. Needs no Triton to import.
+"""Whether kernels keep what their gradients could recompute. Does not need Triton.
 
-A pass forward keeps little, since all that it keeps stays until the backward pass. Code that goes backward right after
-going forward, such as `akorn.execution.recompute` one step at a time, has room to keep more, and says so here.
+A forward pass keeps little, since everything it keeps stays until the backward pass. Code that runs the backward pass
+right after the forward pass, such as `akorn.execution.recompute` step by step, has memory to keep more, and says so
+here.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-_lock = Lock()  # backward passes of several devices run in threads of their own
+_lock = Lock()  # backward passes of several devices run in separate threads
 _inside = 0
 
 
 @contextmanager
 def keeping() -> Iterator[None]:
-    """What runs inside may keep more for its backward pass, which follows at once."""
+    """A context in which kernels may keep more for the backward pass, which follows immediately."""
     global _inside
     with _lock:
         _inside += 1
@@ -28,5 +29,5 @@ def keeping() -> Iterator[None]:
 
 
 def kept() -> bool:
-    """Whether we are inside `keeping`."""
+    """Whether the code runs inside `keeping`."""
     return _inside > 0

@@ -1,7 +1,8 @@
-"""What was chosen by timing, kept on the disk: the same machine takes the same forms, and so rounds alike, every time.
+"""What was chosen by timing, stored on disk, so that a machine always uses the same forms, with the same rounding.
 
-One JSON file a kind of GPU, versions of torch and Triton, and state of the kernels' sources, in $AKORN_CACHE, or else
-in the user's cache folder. AKORN_CACHE="" keeps nothing. A file that cannot be read or written is as good as none.
+There is one JSON file per kind of GPU, versions of torch and Triton, and state of the kernels' sources, in
+$AKORN_CACHE, or else in the user's cache folder. AKORN_CACHE="" keeps nothing. A file that cannot be read or written is
+ignored.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ Choice = TypeVar("Choice", bound=Hashable)
 
 
 def recall(key: Hashable, choices: Sequence[Choice]) -> Choice | None:
-    """What an earlier process chose, if it is still among the choices."""
+    """The choice of an earlier process, if it is still valid."""
     path = _file()
     stored = _read(str(path)).get(repr(key)) if path is not None else None
     return next((choice for choice in choices if repr(choice) == stored), None)
 
 
 def remember(key: Hashable, chosen: Hashable) -> None:
-    """Keep a choice for later processes."""
+    """Store a choice for later processes."""
     path = _file()
     if path is None:
         return
     _read(str(path))[repr(key)] = repr(chosen)
     with contextlib.suppress(OSError, AkornError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        everything = {**_load(path), **_read(str(path))}  # another process may have added some
+        everything = {**_load(path), **_read(str(path))}  # another process may have added choices
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
 
 
 def folder() -> Path | None:
-    """Where choices are kept; None for nowhere."""
+    """The folder for choices; None if they are not stored."""
     told = os.environ.get("AKORN_CACHE")
     if told is not None:
         return Path(told) if told else None
@@ -60,7 +61,7 @@ def _file() -> Path | None:
 
 @cache
 def _machine() -> str:
-    """The GPU, the versions and the kernels that a choice holds for, as a part of a file's name."""
+    """The GPU, the versions and the kernels that a choice is valid for, as part of a file name."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
@@ -69,9 +70,10 @@ def _machine() -> str:
 
 
 def _digest(package: Path) -> str:
-    """A few digits that change with the sources of the kernels: unlike a number, nobody has to remember to raise it.
+    """A few digits that change with the sources of the kernels: unlike a version number, nobody has to remember to
+    increase it.
 
-    Where sources are not at hand as files, akorn's version alone tells kernels apart.
+    If the sources are not available as files, only akorn's version distinguishes kernels.
     """
     digest = hashlib.sha256()
     for path in sorted(package.glob("*.py")):
@@ -81,7 +83,7 @@ def _digest(package: Path) -> str:
 
 @cache
 def _read(path: str) -> dict[str, str]:
-    """The file as it was when it was first needed, and what has been chosen since."""
+    """The file's content when it was first needed, and the choices made since."""
     return _load(Path(path))
 
 

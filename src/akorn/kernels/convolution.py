@@ -1,12 +1,12 @@
-"""Convolutions of pictures with channels last in memory, for training: cuDNN's, less what it is slow at.
+"""Convolutions of pictures with channels last in memory, for training: cuDNN's, except where it is slow.
 
-With an odd kernel, padded by its half, y_{c,p} = Σ_{d,δ} W_{c,d,δ} x_{d,p+δ} + b_c. At stride 1 the gradient of x is a
-convolution too, of the gradient g of y with W mirrored and its channels exchanged, W′_{d,c,δ} = W_{c,d,−δ}:
+With an odd kernel, padded by half its size, y_{c,p} = Σ_{d,δ} W_{c,d,δ} x_{d,p+δ} + b_c. At stride 1 the gradient of x
+is a convolution too, of the gradient g of y with W mirrored and its channels exchanged, W′_{d,c,δ} = W_{c,d,−δ}:
 
     ∂x_{d,p} = Σ_{c,δ} W_{c,d,δ} g_{c,p−δ} = Σ_{c,δ} W′_{d,c,δ} g_{c,p+δ}
 
-cuDNN is often quicker at that than at its own input gradient; the quicker one is chosen by timing, once a shape
-(`akorn.kernels.tune`). The bias is added, and its gradient summed, by kernels of our own. Needs Triton to import.
+cuDNN is often faster at that than at its own input gradient; the faster one is chosen by timing, once per shape
+(`akorn.kernels.tune`). Our own kernels add the bias and sum its gradient. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -27,7 +27,7 @@ LAST = torch.channels_last
 
 _ADDED = 4096  # elements that a program adds the bias to
 _SUMMED = 8192  # elements of a gradient that a program sums at a time
-_PARTS = 256  # programs of a sum: enough to keep a GPU busy, few enough to be added up in no time
+_PARTS = 256  # programs per sum: enough to keep a GPU busy, few enough to be added up quickly
 _SQUARE = 32  # side of the pieces in which a kernel's channels are exchanged
 
 
@@ -50,7 +50,7 @@ def _conv_sums_kernel(
     parts,  # [programs, channels]
     rows,
     channels,
-    tiles,  # a program
+    tiles,  # per program
     BLOCK_R: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
@@ -87,7 +87,7 @@ def _conv_mirror_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
-    """What keeps `conv2d` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """Why `conv2d` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[1]:
         return f"pictures of shape {list(x.shape)} and a kernel of shape {list(weight.shape)}"
@@ -121,7 +121,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tenso
     y = y.contiguous(memory_format=LAST)
     if bias is not None:
         rows, channels, high, wide = _blocks(y, _ADDED)
-        with torch.cuda.device_of(y):  # Triton launches on the current one
+        with torch.cuda.device_of(y):  # Triton launches on the current device
             _conv_bias_kernel[(triton.cdiv(rows, high), triton.cdiv(channels, wide))](
                 y, bias.contiguous(), rows, channels, BLOCK_R=high, BLOCK_C=wide, num_warps=4
             )
@@ -136,11 +136,11 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
 
 @operator("akorn::conv2d_input_gradient")
 def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of x at stride 1, from that of y, in the quicker of two ways."""
+    """The gradient of x at stride 1, from that of y, in the faster of two ways."""
     grad, weight = grad.contiguous(memory_format=LAST), weight.contiguous(memory_format=LAST)
     cudnn = torch.backends.cudnn
-    numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes what cuDNN takes
-    # Batches of about one size share a choice: those of attacks shrink picture by picture.
+    numerics = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)  # each changes cuDNN's choice
+    # Batches of similar size share a choice: those of attacks shrink picture by picture.
     sizes = (grad.shape[0].bit_length(), *grad.shape[2:], *weight.shape)
     key = ("convolution's input gradient", sizes, str(grad.dtype), *numerics)
 
@@ -163,7 +163,7 @@ def channel_sums(grad: Tensor) -> Tensor:
     tiles = triton.cdiv(triton.cdiv(rows, high), _PARTS)
     programs = triton.cdiv(rows, high * tiles)
     parts = grad.new_empty(programs, channels, dtype=torch.float32)
-    with torch.cuda.device_of(grad):  # Triton launches on the current one
+    with torch.cuda.device_of(grad):  # Triton launches on the current device
         _conv_sums_kernel[(programs, triton.cdiv(channels, wide))](
             grad, parts, rows, channels, tiles, BLOCK_R=high, BLOCK_C=wide, num_warps=8
         )
@@ -187,15 +187,15 @@ def by_mirroring(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 WAYS = {"library": by_library, "mirrored": by_mirroring}
-"""The ways to the input gradient; the first where nothing can be timed."""
+"""The ways to the input gradient; the first if nothing can be timed."""
 
 
 def mirror(weight: Tensor) -> Tensor:
-    """W′: [C, C′, k, k] with channels last in memory, from W [C′, C, k, k] that lies so too."""
+    """W′: [C, C′, k, k] with channels last in memory, from W [C′, C, k, k] in the same layout."""
     out_channels, in_channels, height, width = weight.shape
     mirrored = _empty(weight, out_channels, height, width, batch=in_channels)
     grid = (height * width, triton.cdiv(out_channels, _SQUARE), triton.cdiv(in_channels, _SQUARE))
-    with torch.cuda.device_of(weight):  # Triton launches on the current one
+    with torch.cuda.device_of(weight):  # Triton launches on the current device
         _conv_mirror_kernel[grid](weight, mirrored, out_channels, in_channels, height * width, _SQUARE, num_warps=4)
     return mirrored
 
@@ -247,7 +247,7 @@ channel_sums.register_autograd(_spread, setup_context=_keep_shape)
 
 
 def _plainly(x: Tensor, weight: Tensor) -> Tensor:
-    """torch's convolution at stride 1 in the types given, whatever autocast the backward pass is called under."""
+    """torch's convolution at stride 1 in the given types, without autocast."""
     with torch.autocast(x.device.type, enabled=False):
         return F.conv2d(x, weight, padding=_margin(weight))
 
@@ -255,7 +255,7 @@ def _plainly(x: Tensor, weight: Tensor) -> Tensor:
 def _library(
     grad: Tensor, x: Tensor, weight: Tensor, stride: int, asked: tuple[bool, bool, bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """torch's own gradients of x, the weight and a bias, those that are asked for."""
+    """torch's own gradients of x, the weight and a bias, as far as they are requested."""
     pad, zero = [_margin(weight)] * 2, [0, 0]
     found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         grad, x, weight, None, [stride] * 2, pad, [1, 1], False, zero, 1, asked
@@ -264,7 +264,7 @@ def _library(
 
 
 def _blocks(x: Tensor, elements: int) -> tuple[int, int, int, int]:
-    """Pictures as [rows, channels]: their numbers, and those of a tile of so many elements."""
+    """Pictures as [rows, channels]: their numbers, and those of a tile of this many elements."""
     channels = x.shape[1]
     wide = min(128, triton.next_power_of_2(channels))
     return x.numel() // channels, channels, elements // wide, wide

@@ -1,11 +1,11 @@
 """GroupNorm in one pass over memory each way, for arrays in any order of tokens and channels.
 
-With D channels a group, T tokens, and the statistics of a sample's group over both,
+With D channels per group, T tokens, and the statistics of a sample's group over both,
 
     y = (x − mean) · r · w + b,  r = 1/√(var + ε),      g_x = r (g w − ⟨g w⟩ − x̂ ⟨g w x̂⟩),  x̂ = (x − mean) r
 
-where ⟨·⟩ is the mean over a group. A program holds all tokens of some groups, so x is read once; torch's own wants
-[B, C, T] and would bring tokens there and back. Arithmetic is float32 (float64 for float64). Needs Triton to import.
+where ⟨·⟩ is the mean over a group. A program holds all tokens of some groups, so x is read once; torch's own needs
+[B, C, T] and would convert tokens there and back. Arithmetic is float32 (float64 for float64). Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -21,13 +21,13 @@ from akorn.kernels.operators import operator
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_WIDTH = 16  # channels a program at least: whole memory sectors where channels lie side by side
-_USUAL, _MOST = 8192, 16384  # elements a program: the aim, and what registers hold
+_WIDTH = 16  # channels per program at least: whole memory sectors where channels lie side by side
+_USUAL, _MOST = 8192, 16384  # elements per program: the aim, and what registers hold
 
 
 @triton.jit
 def _over_group(values, D: tl.constexpr, BLOCK_C: tl.constexpr):
-    """One value a channel → the sum of its group, at every channel."""
+    """One value per channel → the sum of its group, at every channel."""
     sums = tl.sum(tl.reshape(values, [BLOCK_C // D, D]), 1, keep_dims=True)
     return tl.reshape(tl.broadcast_to(sums, [BLOCK_C // D, D]), [BLOCK_C])
 
@@ -47,7 +47,7 @@ def _group_norm_kernel(
     x_channel,
     out_token,
     out_channel,
-    EPS: tl.constexpr,  # a constant has all its digits in float64 too
+    EPS: tl.constexpr,  # a constant keeps all its digits, also in float64
     D: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_C: tl.constexpr,
@@ -69,7 +69,7 @@ def _group_norm_kernel(
     places = sample * tokens * channels + t * out_token + c[None, :] * out_channel
     tl.store(out + places, y.to(out.dtype.element_ty), mask=inside)
     groups = channels // D
-    first = (c % D == 0) & (c < channels)  # one of each group tells
+    first = (c % D == 0) & (c < channels)  # one per group writes
     tl.store(statistics + sample * groups + c // D, mean, mask=first)
     tl.store(statistics + (samples + sample) * groups + c // D, r, mask=first)
 
@@ -125,7 +125,7 @@ def _group_norm_backward_kernel(
 
 
 def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
-    """What keeps any fused norm from these arrays, by their types and devices; None where nothing does."""
+    """Why no fused norm can take these arrays, by their types and devices; None if one can."""
     if not {x.dtype, weight.dtype, bias.dtype} <= set(DTYPES) or weight.dtype != bias.dtype:
         return f"arrays of {x.dtype}, {weight.dtype} and {bias.dtype}"
     if (x.dtype == torch.float64) != (weight.dtype == torch.float64):
@@ -136,7 +136,7 @@ def at_odds(x: Tensor, weight: Tensor, bias: Tensor) -> str | None:
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> str | None:
-    """What keeps `group_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """Why `group_norm` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     if weight is None or bias is None:
         return "no weight or bias"
     if x.ndim not in (3, 4):
@@ -149,7 +149,7 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) 
         return f"{channels} channels in {groups} groups"
     tokens = x.shape[2:].numel() if x.ndim == 4 else x.shape[1]
     if x.numel() == 0 or _blocks(tokens, channels, size) is None:
-        return f"{tokens} tokens, {size} channels a group"
+        return f"{tokens} tokens, {size} channels per group"
     return None
 
 
@@ -168,7 +168,7 @@ def group_norm(
     tokens, to = _tokens(x), _tokens(out)
     samples, count, channels = tokens.shape
     grid, constants = _launch(samples, count, channels, channels // groups, x.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _group_norm_kernel[grid](
             tokens,
             weight.contiguous(),
@@ -202,7 +202,7 @@ def group_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Ten
     samples, count, channels = tokens.shape
     sums = x.new_empty(2, samples, channels, dtype=statistics.dtype)
     grid, constants = _launch(samples, count, channels, channels // statistics.shape[2], x.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _group_norm_backward_kernel[grid](
             given,
             tokens,
@@ -246,7 +246,7 @@ group_norm.register_autograd(_differentiate, setup_context=_keep)
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused GroupNorm has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused GroupNorm has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 
@@ -254,7 +254,7 @@ group_norm_backward.register_autograd(_refuse)
 
 
 def _memory(x: Tensor) -> torch.memory_format:
-    """The order of the result: channels last where pictures have them so, plain for the rest."""
+    """The memory order of the result: channels last if the pictures have it, otherwise plain."""
     last = x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
     return torch.channels_last if last else torch.contiguous_format
 
@@ -280,7 +280,7 @@ def _result(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _blocks(tokens: int, channels: int, size: int) -> tuple[int, int] | None:
-    """(tokens, channels) of a program's tile, powers of two, whole groups; None where they are too many."""
+    """(tokens, channels) of a program's tile, powers of two, whole groups; None if they are too many."""
     high = triton.next_power_of_2(tokens)
     wide = max(size, min(triton.next_power_of_2(channels), max(_WIDTH, min(64, _USUAL // high))))
     return (high, wide) if high * wide <= _MOST else None

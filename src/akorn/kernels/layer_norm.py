@@ -4,9 +4,9 @@ With the statistics of a row over its C channels,
 
     y = (x − mean) · r · w + b,  r = 1/√(var + ε),      g_x = r (g w − ⟨g w⟩ − x̂ ⟨g w x̂⟩),  x̂ = (x − mean) r
 
-where ⟨·⟩ is the mean over a row; g_w = Σ g x̂ and g_b = Σ g over all rows. Backward, a program goes through many rows
-and keeps sums of its own, which are then added up in a fixed order: the same input gives the same bits. The result may
-have 16 bits for a product that follows, so that no cast has to pass over it. Arithmetic is float32 (float64 for
+where ⟨·⟩ is the mean over a row; g_w = Σ g x̂ and g_b = Σ g over all rows. In the backward pass a program goes through
+many rows and keeps its own sums, which are then added up in a fixed order: the same input gives the same bits. The
+result may have 16 bits for a product that follows, which saves a pass for the cast. Arithmetic is float32 (float64 for
 float64). Needs Triton to import.
 """
 
@@ -24,8 +24,8 @@ from akorn.kernels.operators import operator
 
 MAX_CHANNELS = 4096
 
-_ELEMENTS = 1024  # of each array that a program has at a time, at least
-_PROGRAMS = 8  # on each multiprocessor, backward: as many as run side by side
+_ELEMENTS = 1024  # the smallest number of elements of each array per program at a time
+_PROGRAMS = 8  # per multiprocessor, backward: as many as run in parallel
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -36,7 +36,7 @@ def _layer_norm_kernel(
     out,
     statistics,  # [2, rows]: the mean, and r
     rows,
-    EPS: tl.constexpr,  # a constant has all its digits in float64 too
+    EPS: tl.constexpr,  # a constant keeps all its digits, also in float64
     C: tl.constexpr,
     BLOCK_C: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -98,7 +98,7 @@ def _layer_norm_backward_kernel(
 
 
 def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None:
-    """What keeps `layer_norm` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """Why `layer_norm` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     if weight is None or bias is None:
         return "no weight or bias"
     if (reason := at_odds(x, weight, bias)) is not None:
@@ -119,7 +119,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch
     x = x.contiguous()
     out, statistics = _results(x, dtype)
     rows, sizes = _sizes(x)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _layer_norm_kernel[(triton.cdiv(rows, sizes["BLOCK_R"]),)](
             x, weight.contiguous(), bias.contiguous(), out, statistics, rows, EPS=eps, **sizes
         )
@@ -139,7 +139,7 @@ def layer_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, statistics: Ten
     rows, sizes = _sizes(x)
     programs = min(triton.cdiv(rows, sizes["BLOCK_R"]), _PROGRAMS * _multiprocessors(x))
     sums = x.new_empty(programs, 2, x.shape[-1], dtype=statistics.dtype)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _layer_norm_backward_kernel[(programs,)](
             grad.contiguous(), x, weight.contiguous(), statistics, grad_x, sums, rows, **sizes
         )
@@ -169,7 +169,7 @@ layer_norm.register_autograd(_differentiate, setup_context=_keep)
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused LayerNorm has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused LayerNorm has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 

@@ -1,9 +1,9 @@
-"""Operators: what a kernel computes, as torch sees it.
+"""Kernels as torch operators.
 
-`operator` is `torch.library.custom_op`, which `torch.compile` takes as one piece, with a shorter way for eager calls. A
+`operator` is `torch.library.custom_op`, which `torch.compile` treats as one piece, with a shortcut for eager calls. A
 custom operator passes torch's dispatcher several times, each time through Python: that takes some 0.1 ms, longer than
-most kernels here run. Eager calls on plain arrays go to the function itself, as a `torch.autograd.Function` where
-gradients are wanted. Both ways run the same code, and give the same results.
+most kernels here. Eager calls on plain arrays go to the function itself, as a `torch.autograd.Function` if gradients
+are needed. Both ways run the same code and give the same results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Setup = Callable[..., None]
 
 
 class Operator:
-    """A function of tensors with a name of its own among torch's operators; see `operator`."""
+    """A function of tensors that is registered as a torch operator; see `operator`."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.function = function
@@ -29,7 +29,7 @@ class Operator:
         self.__name__ = function.__name__
 
     def __call__(self, *arguments: Any) -> Any:
-        """The function's results, differentiable where gradients were registered."""
+        """The function's results, differentiable if gradients were registered."""
         if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
             return self.custom(*arguments)
         if self._differentiable is not None and torch.is_grad_enabled() and _wants_gradients(arguments):
@@ -37,11 +37,11 @@ class Operator:
         return self.function(*arguments)
 
     def register_fake(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Give the function that says which shapes and types come out."""
+        """Register the function that computes the shapes and types of the results."""
         return self.custom.register_fake(function)
 
     def register_autograd(self, backward: Backward, *, setup_context: Setup | None = None) -> None:
-        """Give the gradients, as for `torch.library.custom_op`."""
+        """Register the gradients, as for `torch.library.custom_op`."""
         self.custom.register_autograd(backward, setup_context=setup_context)
         keep: Setup = setup_context if setup_context is not None else _keep_nothing
         parts = {
@@ -53,7 +53,7 @@ class Operator:
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Operator]:
-    """Make a function of tensors that changes none of them the operator of this name, "akorn::…"."""
+    """Register a function of tensors, which must not change them, as the operator of this name, "akorn::…"."""
     return lambda function: Operator(name, function)
 
 

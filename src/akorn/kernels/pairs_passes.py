@@ -7,7 +7,7 @@ stretches of memory, and the loads of several samples under way at once.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc,assignment,var-annotated"
-# ruff: noqa: RUF005  (Triton knows no starred tuples)
+# ruff: noqa: RUF005  (Triton does not support starred tuples)
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class TurnBack:
         return sums, columns
 
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """The gradients of the matrices, [sets, tokens, D/2, 2, 2] float32, and of a bias, [3C] float32; empty where
+        """The gradients of the matrices, [sets, tokens, D/2, 2, 2] float32, and of a bias, [3C] float32; empty if
         they are not wanted.
         """
         sums, columns = self._launch(self.cut)

@@ -1,8 +1,8 @@
 """The readout's norms m_k = ‖z_k + a_k‖ + b_k (Eq. 6) in one pass over memory each way; only z is kept for later.
 
-z is read where it lies, as [rows, N′, pixels] like the arrays of `akorn.kernels.update_tiles`; row r belongs to the
+z is read in place, as [rows, N′, pixels] like the arrays of `akorn.kernels.update_tiles`; row r belongs to the
 biases a_k and b_k with k = r mod K. Arithmetic is float32 whatever the arrays are (float64 for float64). With g the
-gradient of m, ∂z_k = g_k (z_k + a_k)/‖z_k + a_k‖, and 0 where that is 0/0, as torch's own norm has it. The gradients
+gradient of m, ∂z_k = g_k (z_k + a_k)/‖z_k + a_k‖, and 0 where that is 0/0, as in torch's own norm. The gradients
 of a and b are sums of ∂z and g over all places; where channels lie side by side they are taken in the same pass. Needs
 Triton to import.
 """
@@ -26,12 +26,12 @@ from akorn.kernels.update_tiles import cut, form, lying
 MAX_N = 16
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_ELEMENTS = 2048  # of z, a program at a time: 16 a thread
+_ELEMENTS = 2048  # of z, a program at a time: 16 per thread
 _PARTS = 512  # programs that share a sum: enough to keep a GPU busy
 
 
 def why_not(z: Tensor, inner: Tensor, bias: Tensor, n: int) -> str | None:
-    """What keeps `group_lengths` from arrays that `akorn.kernels.usable` allows, or None where it applies."""
+    """Why `group_lengths` cannot take arrays that `akorn.kernels.usable` allows, or None if it can."""
     arrays = (z, inner, bias)
     if not 1 <= n <= MAX_N:
         return f"N′ = {n} is not 1 to {MAX_N}"
@@ -55,7 +55,7 @@ def group_lengths(z: Tensor, inner: Tensor | None, bias: Tensor | None, n: int, 
         n: N′, 1 to 16.
         dtype: of the result; it is rounded once.
 
-    Returns: the same with K channels, which lies in memory as z does.
+    Returns: the same with K channels, which has the memory layout of z.
 
     """
     count = _check(z, inner, bias, n)
@@ -63,7 +63,7 @@ def group_lengths(z: Tensor, inner: Tensor | None, bias: Tensor | None, n: int, 
     out = _like(z, count, dtype)
     rows, pixels = _rows(z, n)
     tiles = cut(rows, pixels, n, z.dtype, _ELEMENTS)
-    with torch.cuda.device_of(z):  # Triton launches on the current one
+    with torch.cuda.device_of(z):  # Triton launches on the current device
         group_lengths_kernel[(tiles.parts,)](
             z,
             inner.contiguous() if inner is not None else z,
@@ -97,9 +97,9 @@ def group_lengths_backward(grad: Tensor, z: Tensor, inner: Tensor | None, n: int
     a = inner.contiguous() if inner is not None else z
     if _summed_on_the_way(count, constants):
         del constants["PIXELS"], constants["FLAT"]
-        each = triton.cdiv(tiles.parts, _PARTS)  # tiles a program
+        each = triton.cdiv(tiles.parts, _PARTS)  # tiles per program
         sums = z.new_empty(triton.cdiv(tiles.parts, max(1, each)), count * (n + 1), dtype=_wide(z))
-        with torch.cuda.device_of(z):  # Triton launches on the current one
+        with torch.cuda.device_of(z):  # Triton launches on the current device
             group_lengths_backward_sums_kernel[(len(sums),)](grad, z, a, grad_z, sums, rows, each, **constants)
         return grad_z, sums.sum(0)
     with torch.cuda.device_of(z):
@@ -132,7 +132,7 @@ group_lengths.register_autograd(_differentiate, setup_context=_keep)
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused norm of the readout has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused norm of the readout has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 
@@ -161,7 +161,7 @@ def _rows(z: Tensor, n: int) -> tuple[int, int]:
 
 
 def _like(z: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """An array of `count` channels that lies as z does."""
+    """An array of `count` channels with the memory layout of z."""
     if z.ndim != 4:
         return z.new_empty((*z.shape[:-1], count), dtype=dtype)
     batch, _, height, width = z.shape

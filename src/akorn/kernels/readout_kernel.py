@@ -135,7 +135,7 @@ def group_lengths_backward_sums_kernel(
     grad_z,
     sums,  # [programs, K·N + K]
     rows,
-    tiles,  # a program
+    tiles,  # per program
     COUNT: tl.constexpr,
     INNER: tl.constexpr,
     N: tl.constexpr,
@@ -143,7 +143,7 @@ def group_lengths_backward_sums_kernel(
     HALF: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """The same where FLAT, for some tiles a program, with the sums of ∂z and of g over them."""
+    """The same where FLAT, for some tiles per program, with the sums of ∂z and of g over them."""
     r = tl.arange(0, ROWS)
     e = tl.arange(0, ROWS * N)
     a0 = tl.zeros([ROWS, HALF], WIDE)

@@ -1,8 +1,8 @@
-"""T Kuramoto steps with attention, without gradients: three or four kernels a step, recorded as CUDA graphs.
+"""T Kuramoto steps with attention, without gradients: three or four kernels per step, recorded as CUDA graphs.
 
 A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail,
 or the two apart. Whether they are, and how many samples run together, is timed at the first use.
-`akorn.execution.solve` comes here for what `why_not` has nothing against. Needs Triton to import.
+`akorn.execution.solve` uses it if `why_not` has no objection. Needs Triton to import.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from akorn.kernels.tune import fastest, time_launches
 
 
 class Cut(NamedTuple):
-    """How a batch is cut up."""
+    """How a batch is divided."""
 
     chunk: int
-    """At most so many samples run together."""
+    """At most this many samples run together."""
     lanes: int = 1
-    """Parts of a chunk that run side by side, so that one multiplies while another waits for memory."""
+    """Parts of a chunk that run in parallel, so that one multiplies while another waits for memory."""
 
 
 CUTS = (Cut(256), Cut(128), Cut(512), Cut(1024), Cut(256, 2), Cut(512, 2), Cut(1024, 2))
-"""What is tried, the usual one first: few samples stay in the GPU's cache between kernels, many fill it better."""
+"""The candidates, the usual one first: few samples stay in the GPU's cache between kernels, many use it better."""
 
 CHUNK = CUTS[0].chunk
-_TIMED = 8  # the steps by which cuts are compared
-_KEPT = 4  # graphs of one owner: each has its arrays
+_TIMED = 8  # steps for comparing divisions
+_KEPT = 4  # graphs per owner: each has its own arrays
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps the fused steps from this step and state, or None where they apply (devices aside).
+    """Why the fused steps cannot run this step and state, or None if they can (apart from devices).
 
-    weights: all arrays that make c and a step what they are.
+    weights: all arrays that c and a step depend on.
     """
     if step.omega is not None and step.omega.numel() != 1:
         return "natural frequencies other than one rate for all pairs"
     if (reason := not_plain(x, c, weights, _DTYPES)) is not None:
         return reason
     if x.ndim != 3:
-        return f"the state is of shape {list(x.shape)}, no tokens"
+        return f"the state has shape {list(x.shape)}, not tokens"
     head_dim = step.channels // step.heads
     if step.n > update.MAX_N or not solve_attention.supports(x.shape[1], head_dim):
         return f"N = {step.n}, {x.shape[1]} tokens or heads of {head_dim} are too many"
@@ -75,27 +75,27 @@ def fused_steps(
     """The state after `steps` updates, like x, and the energies before each, [steps, B] float32.
 
     Args:
-        step: one that `why_not` passes.
+        step: one that `why_not` accepts.
         x: [B, tokens, C]; it need not be normalised.
         c: like x, as it acts on the oscillators.
         steps: T.
         energy: "eq3", "published" or None.
         dtype: of weights and states while they run; sums are float32.
-        owner: graphs are kept for the next call with this object, as long as it lives.
+        owner: graphs are kept for the next call with this object, as long as it exists.
         chunk: at most this many samples run together; by default what is fastest.
         lanes: parts of a chunk that run side by side; by default what is fastest, one with a `chunk`.
         fuse_output: whether the update is the tail of the product with W^O, where it can be; by default what is faster.
 
     """
-    device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current one
-    # Arrays made in inference mode could not be written outside it later.
+    device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current device
+    # Arrays created in inference mode could not be written outside it later.
     with device, torch.inference_mode(False), torch.no_grad():
         start = osc.ungroup(osc.normalize(osc.group(x.float(), step.n), -1))
         if chunk is None:
             cut = _best_cut(step, x, Settings(dtype, energy, 1, fuse_output))
             chunk, lanes = cut.chunk, lanes or cut.lanes
         pieces = max(1, -(-x.shape[0] // chunk))
-        size = -(-x.shape[0] // pieces)  # as even as it gets; a smaller last piece runs in the same graph
+        size = -(-x.shape[0] // pieces)  # as even as possible; a smaller last piece runs in the same graph
         settings = Settings(dtype, energy, min(lanes or 1, size), fuse_output)
         run = _prepared(step, owner, (size, *x.shape[1:]), x.device, settings)
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -107,7 +107,7 @@ def fused_steps(
 
 
 def _best_cut(step: AttentiveStep, x: Tensor, settings: Settings) -> Cut:
-    """The fastest cut of those that the batch is large enough for, timed at the first call."""
+    """The fastest division that the batch is large enough for, timed at the first call."""
     usual, *others = CUTS
     cuts = [usual, *(cut for cut in others if 2 * cut.chunk <= x.shape[0])]
     if not x.is_cuda or x.shape[0] < 2 * usual.chunk:
@@ -118,7 +118,7 @@ def _best_cut(step: AttentiveStep, x: Tensor, settings: Settings) -> Cut:
 
 
 def _time_cut(step: AttentiveStep, x: Tensor, settings: Settings, cut: Cut) -> float:
-    """Milliseconds of some steps, a sample."""
+    """Milliseconds of some steps, per sample."""
     try:
         run = Run(step, (cut.chunk, *x.shape[1:]), x.device, replace(settings, lanes=cut.lanes), weights_of(step))
         run.record(_TIMED)
@@ -133,7 +133,7 @@ _RUNS: WeakKeyDictionary[object, OrderedDict[Hashable, Run]] = WeakKeyDictionary
 def _prepared(
     step: AttentiveStep, owner: object, shape: tuple[int, ...], device: torch.device, settings: Settings
 ) -> Run:
-    """The graphs for this owner and shape, made at the first call, with the weights of now."""
+    """The graphs for this owner and shape, created at the first call, with the current weights."""
     weights = weights_of(step)
     key = (shape, device, settings, step.n, step.heads, tuple((name, w.shape) for name, w in weights.items()))
     runs = _RUNS.setdefault(owner, OrderedDict())
@@ -147,7 +147,7 @@ def _prepared(
 
 
 def weights_of(step: AttentiveStep) -> dict[str, Tensor]:
-    """Everything that a step reads, as the kernels read it."""
+    """Everything that a step reads, in the form for the kernels."""
     weights = {"qkv": step.qkv, "output": step.output, "gamma": step.gamma.reshape(1)}
     if step.bias is not None:
         weights["bias"] = step.bias

@@ -23,8 +23,8 @@ __all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices"
 MAX_TOKENS = 128
 MAX_HEAD_DIM = 128
 
-# The queries a turn of the program's loop and its warps; then the heads a program, and whether pairs are turned in
-# bfloat16, two components an instruction. The matrices are twice as many bytes as queries, keys, values and outputs
+# The queries a turn of the program's loop and its warps; then the heads per program, and whether pairs are turned in
+# bfloat16, two components per instruction. The matrices are twice as many bytes as queries, keys, values and outputs
 # together: they stay in the cache of a multiprocessor where its programs leave enough of its memory, and several heads
 # read them once; but programs of several heads are large, so fewer run side by side.
 CONFIGS = (
@@ -51,7 +51,7 @@ def pack_matrices(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> 
 
 
 def supports(tokens: int, head_dim: int) -> bool:
-    """Whether the kernel takes this many tokens, and heads of this many components."""
+    """Whether the kernel supports this many tokens, and heads of this many components."""
     return tokens <= MAX_TOKENS and head_dim <= MAX_HEAD_DIM and head_dim % 2 == 0
 
 
@@ -64,7 +64,7 @@ def key_tiles(tokens: int) -> tuple[int, int]:
 def fitting(config: Config, qkv: Tensor, matrices: Tensor | None, heads: int) -> Config:
     """The config as far as it applies to these arrays.
 
-    Pairs are turned two components an instruction only for bfloat16, on GPUs that can, and where every thread has
+    Pairs are turned two components per instruction only for bfloat16, on GPUs that can, and where every thread has
     at least 8 neighbouring components of every tile: then Triton packs a pair into a register.
     """
     tokens, head_dim = qkv.shape[1], qkv.shape[2] // (3 * heads)

@@ -1,7 +1,7 @@
 """The kernel of `akorn.kernels.solve_attention` and its parts. Needs Triton to import."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc,assignment,var-annotated"
-# ruff: noqa: RUF005  (Triton knows no starred tuples)
+# ruff: noqa: RUF005  (Triton does not support starred tuples)
 
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]

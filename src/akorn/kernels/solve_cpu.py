@@ -1,10 +1,10 @@
 """T Kuramoto steps with attention, without gradients, on a CPU: few long passes between the matrix products.
 
 The plain loop spends as much time around its products as in them: short inner loops over the N components of an
-oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once a call,
-so that each component of all oscillators, and each half of all pairs, is an array of its own; every operation is then
-a long vectorised pass into an array that is there already, and a block of samples is small enough for the cache.
-Needs torch alone: no compiler, no Triton. `akorn.execution.solve` comes here where `why_not` has nothing against.
+oscillator and over the pairs of GTA, and a new array for every operation. Here the weights are permuted once per call,
+so that each component of all oscillators, and each half of all pairs, is a separate array; every operation is then
+a long vectorised pass into an array that already exists, and a block of samples is small enough for the cache.
+Needs only torch: no compiler, no Triton. `akorn.execution.solve` uses it if `why_not` has no objection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENERGIES = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""
 
 CACHE = 20 << 20
-"""Bytes that the arrays of a block of samples may take: about what is left of a large cache beside the weights."""
+"""Bytes for the arrays of a block of samples: about what a large cache has left besides the weights."""
 
 _LONG = 192  # tokens from which torch's flash attention beats the three passes over a table of all pairs
 
@@ -33,14 +33,14 @@ _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
 
 
 def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]) -> str | None:
-    """What keeps these steps from this step and state, or None where they apply.
+    """Why these steps cannot run this step and state, or None if they can.
 
-    weights: all arrays that make c and a step what they are.
+    weights: all arrays that c and a step depend on.
     """
     if (reason := not_plain(x, c, weights, (torch.float32,))) is not None:
         return reason
     if x.ndim != 3 or x.device.type != "cpu":
-        return f"the state is of shape {list(x.shape)} on {x.device}, no tokens on a CPU"
+        return f"the state has shape {list(x.shape)} on {x.device}, not tokens on a CPU"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if abs(float(step.gamma.detach())) < _SMALL:
@@ -61,13 +61,13 @@ def fast_steps(
     """The state after `steps` updates, like x, and the energies before each, [steps, B].
 
     Args:
-        step: one that `why_not` passes.
+        step: one that `why_not` accepts.
         x: [B, tokens, C]; it need not be normalised.
         c: like x, as it acts on the oscillators.
         steps: T.
         energy: "eq3", "published" or None.
-        block: samples that run together; None for what suits the cache.
-        owner: permuted weights are kept for the next call with this object, as long as it lives.
+        block: samples that run together; None to choose for the cache.
+        owner: permuted weights are kept for the next call with this object, as long as it exists.
 
     """
     with torch.inference_mode(False), torch.no_grad():
@@ -92,9 +92,9 @@ def block_size(step: AttentiveStep, tokens: int) -> int:
 
 
 def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
-    """The permuted weights, made anew unless the step's have the values that they had.
+    """The permuted weights, recomputed unless the step's weights are unchanged.
 
-    To compare values is some times quicker than to permute them, and sees every change: version counters do not.
+    Comparing values is several times faster than permuting them, and notices every change, unlike version counters.
     """
     parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega]
     kept, weights = _KEPT.get(owner, ([], None))
@@ -111,7 +111,7 @@ def _equal(a: Tensor | None, b: Tensor | None) -> bool:
 
 
 class _Product:
-    """x ↦ x Wᵀ + b, or + an array. oneDNN multiplies by a weight that it has packed; without it torch's own product."""
+    """x ↦ x Wᵀ + b, or + an array. Uses oneDNN with a packed weight, or torch's own product without it."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.bias = bias
@@ -130,7 +130,7 @@ class _Product:
 
 @cache
 def _packs() -> bool:
-    """Whether torch has oneDNN's product with a packed weight, which its own compiler uses, and it is right."""
+    """Whether torch has oneDNN's product with a packed weight, as used by its own compiler, and it is correct."""
     if not torch.backends.mkldnn.is_available():
         return False
     x, weight, bias = torch.ones(3, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([5.0, 6.0])
@@ -138,7 +138,7 @@ def _packs() -> bool:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         one = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
         two = torch.ops.mkldnn._linear_pointwise.binary(x, x, packed, None, "add")
-    except (AttributeError, RuntimeError, TypeError):  # private to torch: another version may have it otherwise
+    except (AttributeError, RuntimeError, TypeError):  # private to torch: it may differ in other versions
         return False
     return bool((one == torch.tensor([8.0, 13.0])).all() and (two == torch.tensor([4.0, 8.0])).all())
 
@@ -152,7 +152,7 @@ class _Turn(NamedTuple):
 
 
 class _Weights:
-    """All that a step reads, in the order of its arrays, and γ where it costs nothing.
+    """Everything that a step reads, in the order of its arrays, with γ folded in where that costs nothing.
 
     Channels of the state lie as [N, C/N], those of queries, keys, values and outputs as [heads, 2, D/2] where a
     position turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
@@ -160,7 +160,7 @@ class _Weights:
 
     def __init__(self, step: AttentiveStep, tokens: int) -> None:
         if any(matrices.shape[0] != tokens for matrices in step.matrices):
-            raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, the state has {tokens}")
+            raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, but the state has {tokens}")
         channels = step.channels
         self.n, self.tokens, self.heads = step.n, tokens, step.heads
         self.gamma = float(step.gamma.detach())

@@ -105,7 +105,7 @@ class Run:
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """Copy the weights of now to where the graphs read them."""
-        if self.free is not None:  # a call from another stream may still be at it
+        if self.free is not None:  # a call from another stream may still be running
             torch.cuda.current_stream().wait_event(self.free)
         for name, weight in weights.items():
             self.weights[name].copy_(weight)
@@ -136,7 +136,7 @@ class Run:
             self.free.record()
 
     def record(self, steps: int) -> None:
-        """Make the graph of so many steps."""
+        """Make the graph of this many steps."""
         here = torch.cuda.current_stream(self.x.device)
         aside = torch.cuda.Stream(self.x.device)
         aside.wait_stream(here)

@@ -1,4 +1,4 @@
-"""The tensors of a Kuramoto step under attention, as the forms for solving take them (`solve` and `cpu`)."""
+"""The tensors of a Kuramoto step with attention, for the two forms of solving (`solve` and `solve_cpu`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AttentiveStep:
     output: Tensor
     """W^O: [C, C]."""
     heads: int
-    """How many there are; D = C / heads."""
+    """Number of heads; D = C / heads."""
     matrices: tuple[Tensor, ...]
     """Positions as 2×2 matrices, [tokens, D/2, 2, 2]: none, on queries and keys, or also on values and outputs."""
     gamma: Tensor
@@ -39,11 +39,11 @@ class AttentiveStep:
 
 
 def not_plain(x: Tensor, c: object, weights: Iterable[Tensor], dtypes: Collection[torch.dtype]) -> str | None:
-    """What of the arrays no fast path knows, in words, or None; dtypes: those that state and weights may have."""
+    """What about the arrays no fast path supports, in words, or None; dtypes: the allowed ones of state and weights."""
     if not isinstance(c, Tensor) or c.shape != x.shape:
         return "c changes from step to step"
     if not (untransformed(x) and untransformed(c)):
-        return "function transforms are at work, or the state is no plain array"
+        return "function transforms are at work, or the state is not a plain array"
     for name, arrays in {"a state": [x], "a stimulus": [c], "weights": weights}.items():
         for array in arrays:
             if array.dtype not in dtypes or array.device != x.device:

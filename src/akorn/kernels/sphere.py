@@ -2,7 +2,7 @@
 
     Π[x] = x/‖x‖,    g_x = (g − ⟨g, Π[x]⟩Π[x])/‖x‖,    both 0 where x is too short to have a direction
 
-Arrays are read where they lie, as by `akorn.kernels.update`. Needs Triton to import.
+Arrays are read in place, as by `akorn.kernels.update`. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -58,7 +58,7 @@ def _launch(x: Tensor, grad: Tensor | None, n: int) -> Tensor:
     rows, pixels = lying(x, n)
     rows *= x.shape[0]  # it makes no difference where a sample ends
     tiles = cut(rows, pixels, n, x.dtype, ELEMENTS)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _normalise_kernel[(tiles.parts,)](
             x,
             x if grad is None else grad.contiguous(memory_format=memory),
@@ -110,7 +110,7 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
 
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("the fused Π has no second derivatives; akorn.kernels.enable(False) turns to the plain one")
+    raise RuntimeError("the fused Π has no second derivatives; akorn.kernels.enable(False) selects the plain one")
 
 
 normalise.register_autograd(_differentiate, setup_context=_keep)

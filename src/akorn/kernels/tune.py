@@ -1,4 +1,4 @@
-"""Choosing the form of a kernel: a handful of candidates, each timed once on the arguments it will run on."""
+"""Chooses the form of a kernel: a few candidates, each timed once on the real arguments."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from akorn.kernels.choices import recall, remember
 
 @dataclass(frozen=True)
 class Config:
-    """How a kernel is cut into programs; what `block`, `columns` and `depth` count is the kernel's affair."""
+    """How a kernel is divided into programs; the meaning of `block`, `columns` and `depth` is up to the kernel."""
 
     block: int
     warps: int
     stages: int
     columns: int = 0
     depth: int = 0
-    registers: int | None = None  # the most a thread may have, so that more programs share a multiprocessor
-    group: int = 1  # pieces of work a program does one after the other
-    packed: bool = False  # two values of 16 bits an instruction
-    early: bool = False  # what is needed last is asked for first
+    registers: int | None = None  # the maximum per thread, so that more programs share a multiprocessor
+    group: int = 1  # pieces of work that a program does one after the other
+    packed: bool = False  # two 16-bit values per instruction
+    early: bool = False  # what is needed last is requested first
 
     @property
     def options(self) -> dict[str, int]:
-        """What Triton is told at the launch."""
+        """The launch options for Triton."""
         options = {"num_warps": self.warps, "num_stages": self.stages}
         return options if self.registers is None else {**options, "maxnreg": self.registers}
 
@@ -43,8 +43,8 @@ Choice = TypeVar("Choice", bound=Hashable)
 
 _CHOSEN: dict[Hashable, Any] = {}
 _COMPILING = ContextVar("compiling", default=False)  # whether launches only compile
-_LAUNCHES = 8  # a timing; the kernels take tens of microseconds
-_GAIN = 0.98  # of the time: less of a gain is noise, and choices should be the same from run to run
+_LAUNCHES = 8  # per timing; the kernels take tens of microseconds
+_GAIN = 0.98  # of the time: a smaller gain is noise, and choices should be the same in every run
 
 
 def best(
@@ -54,10 +54,11 @@ def best(
     result: Tensor | None = None,
     ahead: bool = True,
 ) -> Choice:
-    """The fastest choice for `key`, timed at the first call; the first one where there is nothing to time.
+    """The fastest choice for `key`, timed at the first call; the first one if there is nothing to time.
 
-    `result` is the array that `launch` writes: a choice whose result is not that of the first one, rounding aside, is
-    left out. `ahead`: compile all choices before the first is timed; `launch` starts its kernels by `call` then.
+    `result` is the array that `launch` writes: a choice whose result differs from that of the first one, up to
+    rounding, is left out. `ahead`: compile all choices before the first is timed; `launch` starts its kernels by `call`
+    then.
     """
     expected: Tensor | None = None
 
@@ -77,12 +78,12 @@ def best(
 
 
 def call(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
-    """kernel[grid]; while `best` compiles what it will time, only its compilation."""
+    """kernel[grid]; while `best` compiles the candidates, this only compiles."""
     return partial(kernel.warmup, grid=grid) if _COMPILING.get() else cast(Callable[..., Any], kernel[grid])
 
 
 def _compile(launch: Callable[[Choice], None], choices: Sequence[Choice]) -> None:
-    """Compile all choices side by side: one after the other they would be most of a first call.
+    """Compile all choices in parallel: one after the other they would take most of a first call.
 
     Choices within choices are compiled along with them, so that no core waits.
     """
@@ -94,7 +95,7 @@ def _compile(launch: Callable[[Choice], None], choices: Sequence[Choice]) -> Non
         return
     compiling = _COMPILING.set(True)
     try:
-        # What cannot be compiled says so again when it is timed.
+        # Compilation errors are raised again when the choice is timed.
         with ThreadPoolExecutor(os.cpu_count()) as pool, triton.AsyncCompileMode(pool, ignore_errors=True):
             for choice in choices:
                 with contextlib.suppress(torch.cuda.OutOfMemoryError):
@@ -109,10 +110,10 @@ def fastest(
     time: Callable[[Choice], float],
     prepare: Callable[[Sequence[Choice]], None] | None = None,
 ) -> Choice:
-    """The choice that `time` gives the least for, remembered under `key`; the earlier of two about equally fast.
+    """The choice with the smallest `time`, remembered under `key`; the earlier one if two are about equally fast.
 
-    Remembered on the disk too, so that later processes choose alike (`akorn.kernels.choices`). `prepare` is called with
-    all choices before they are timed.
+    Also remembered on disk, so that later processes make the same choice (`akorn.kernels.choices`). `prepare` is called
+    with all choices before they are timed.
     """
     if key not in _CHOSEN:
         if not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
@@ -135,21 +136,21 @@ def fastest(
 
 
 def _agree(result: Tensor, expected: Tensor) -> bool:
-    """Whether they are the same, rounding aside; what is not finite must be so in both."""
+    """Whether they are the same, up to rounding; values that are not finite must be so in both."""
     largest = expected.float().abs().max()
     return bool(((result.float() - expected.float()).abs().max() <= 0.05 * largest) | ~largest.isfinite())
 
 
 def chosen() -> dict[Hashable, Any]:
-    """What has been chosen so far, for reports."""
+    """The choices so far, for reports."""
     return dict(_CHOSEN)
 
 
 def precision(dtype: torch.dtype) -> str:
-    """How the kernels multiply matrices: float32 as three TF32 products, which lose next to nothing.
+    """How the kernels multiply matrices: float32 as three TF32 products, which lose almost nothing.
 
     Plain float32 products take Triton minutes to compile at these sizes. "wide" multiplies float32 copies: Triton's
-    interpreter takes the bits of bfloat16 operands for whole numbers.
+    interpreter misreads the bits of bfloat16 operands as whole numbers.
     """
     if dtype == torch.float32:
         return "tf32x3"
@@ -162,7 +163,7 @@ def interpreted() -> bool:
 
 
 def time_launches(launch: Callable[[], None], count: int) -> float:
-    """Milliseconds of `count` launches, the shortest of three timings; infinite where the GPU has no room for it."""
+    """Milliseconds of `count` launches, the shortest of three timings; infinite if the GPU lacks memory for it."""
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     try:

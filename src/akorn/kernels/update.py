@@ -2,11 +2,11 @@
 
     x′ = Π[x + γ (Ωx + Proj_x(Jx + c))],    E = −½ x·Jx − x·c  or  −x·(Jx + c)   of the state before the step
 
-Arrays are read where they lie, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
-Ω is antisymmetric: rates of pairs of components or any such matrices, of all oscillators or of each.
-Arithmetic is float32 whatever the arrays are (float64 for float64). Energies leave the kernel as sums over parts of a
-sample, which are then added in a fixed order: the same input gives the same bits. Where the next step multiplies the
-state in a narrower type, as under autocast, the same pass writes it in that type too. Needs Triton to import.
+Arrays are read in place, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
+Ω is antisymmetric: rates of pairs of components or any such matrices, shared or one per oscillator.
+Arithmetic is float32 for all arrays (float64 for float64). The kernel writes energies as sums over parts of a sample,
+which are then added in a fixed order: the same input gives the same bits. If the next step multiplies the state in a
+narrower type, as under autocast, the same pass also writes it in that type. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -30,13 +30,13 @@ ENERGIES: dict[str | None, float] = {"eq3": 0.5, "published": 1.0}
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-BLOCK = Block(2048)  # 16 elements a thread
+BLOCK = Block(2048)  # 16 elements per thread
 
 
 @triton.jit
 def advance(x, force, gamma, rate, ROWS: tl.constexpr, COLUMNS: tl.constexpr, N: tl.constexpr, ROTATE: tl.constexpr):
     """The next state; N consecutive columns are one oscillator. All float32, [ROWS, COLUMNS]."""
-    if ROTATE:  # the part of Ωx is tangent already, so it may pass through Proj with the force
+    if ROTATE:  # Ωx is already tangent, so it can pass through Proj with the force
         sign = 1.0 - 2.0 * (tl.arange(0, COLUMNS) % 2).to(tl.float32)
         force += rate * sign[None, :] * swap_pairs(x, ROWS, COLUMNS)
     x = tl.reshape(x, [ROWS, COLUMNS // N, N])
@@ -82,7 +82,7 @@ def _update_kernel(
     u0 = j0 + c0
     u1 = j1 + c1
     row = first_row(rows, pixels, ROWS, PIXELS)
-    if ROTATE == 1:  # Ωx is tangent already, so it may pass through Proj with the force
+    if ROTATE == 1:  # Ωx is already tangent, so it can pass through Proj with the force
         turn = load_rates(rate, row, oscillators, N, ROWS, HALF, FLAT, WIDE) if EACH else tl.load(rate).to(WIDE)
         u0 += turn * x1
         u1 -= turn * x0
@@ -129,7 +129,7 @@ def update_into(
     if energies is None:  # then it makes no difference where a sample ends
         rows, samples = samples * rows, 1
     tiles = cut(rows, pixels, n, x.dtype, block.elements)
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _update_kernel[(samples * tiles.parts,)](
             x,
             jx,
@@ -157,12 +157,12 @@ def update(
 
     Args:
         x: [B, C], [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are an oscillator.
-        jx: the coupling Jx, of the shape of x; its type may be another.
+        jx: the coupling Jx, in the shape of x; it may have another type.
         c: the stimulus, likewise.
         gamma: γ, one value.
         rate: Ω, None for no rotation: ω of every pair of components (even N), one value, or of each pair of each
-            oscillator, [oscillators, N/2]; or a matrix, [N, N] or [oscillators, N, N]. That it is antisymmetric is
-            relied upon, and its gradient is antisymmetric too.
+            oscillator, [oscillators, N/2]; or a matrix, [N, N] or [oscillators, N, N]. It must be antisymmetric,
+            and so is its gradient.
         n: N, 2 to 16.
         pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one; None for no energy.
 
@@ -198,7 +198,7 @@ def _step(
     pair_weight: float | None,
     narrow: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    check_update(x, c, None, n)  # `rotation` knows more of Ω
+    check_update(x, c, None, n)  # `rotation` checks Ω
     if jx.shape != x.shape:
         raise ValueError(f"jx must have the shape of x, {list(x.shape)}, got {list(jx.shape)}")
     if gamma.numel() != 1:
@@ -299,7 +299,7 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def check_update(x: Tensor, c: Tensor, rate: Tensor | None, n: int) -> None:
-    """ValueError unless these fit together, with one rate at most."""
+    """ValueError unless these match, with at most one rate."""
     channels = x.shape[1] if x.ndim == 4 else x.shape[-1]
     if not 2 <= n <= MAX_N or channels % n:
         raise ValueError(f"n must be 2 to {MAX_N} and divide the {channels} channels, got n={n}")

@@ -4,10 +4,10 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
 
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
-g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is computed again from x, Jx and c, so nothing else is kept
+g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is recomputed from x, Jx and c, so nothing else is kept
 for it. g may come in two parts of different types, from the update that follows and from its coupling, and that of c
-may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as a sum a program, which are then
-added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
+may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as one sum per program, which are
+then added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -25,13 +25,13 @@ from akorn.kernels.update_tiles import cut, dot, first_row, form, load_pairs, ly
 
 
 class Block(NamedTuple):
-    """How much a program of an update's kernel does."""
+    """How much work a program of an update kernel does."""
 
     elements: int  # of each array
     warps: int = 4
 
 
-BLOCK = Block(1024)  # 8 elements a thread, since more arrays are held at a time than forward
+BLOCK = Block(1024)  # 8 elements per thread, since more arrays are held at a time than forward
 
 
 @triton.jit
@@ -81,7 +81,7 @@ def _update_backward_kernel(
     if ROTATE == 1:
         turn = load_rates(rate, row, oscillators, N, ROWS, HALF, FLAT, WIDE) if EACH else tl.load(rate).to(WIDE)
 
-    # The step again.
+    # Recompute the step.
     u0 = j0 + c0
     u1 = j1 + c1
     if ROTATE == 1:
@@ -145,7 +145,7 @@ def _update_backward_kernel(
 
 
 def separate(jx: Tensor, c: Tensor, wanted: list[bool], grad_energy: Tensor | None, pair_weight: float | None) -> bool:
-    """Whether the gradients of Jx and c need an array each; `wanted` says which of the two are asked for."""
+    """Whether the gradients of Jx and c need an array each; `wanted` says which of the two are requested."""
     return all(wanted) and (jx.dtype != c.dtype or (grad_energy is not None and pair_weight != 1.0))
 
 
@@ -168,7 +168,7 @@ def update_backward(
     Args:
         grad: that of x′.
         grad_narrow: what is to be added to it, of any type: the gradient of the narrow x′; or None.
-        grad_energy: that of the energies, [B], or None where there are none.
+        grad_energy: that of the energies, [B], or None if there are none.
         x: as for `update`, like those that follow.
         jx: Jx.
         c: C.
@@ -176,10 +176,10 @@ def update_backward(
         rate: Ω or None.
         n: N.
         pair_weight: the weight of x·Jx in the energy.
-        wanted: whether gradients of Jx, of c, and of γ or one ω are asked for.
+        wanted: whether gradients of Jx, of c, and of γ or one ω are requested.
 
-    Returns: the gradients of x; of Jx (or of c where that alone is asked for); of c, empty where the one of Jx serves;
-        and of γ and one ω, [2], or of γ alone, [1], or empty where not asked for. `omega_gradient` makes that of
+    Returns: the gradients of x; of Jx (or of c if only that is requested); of c, empty if the one of Jx serves;
+        and of γ and one ω, [2], or of γ alone, [1], or empty if not requested. `omega_gradient` makes that of
         another Ω from the second or third.
 
     """
@@ -204,7 +204,7 @@ def launch_backward(
     add: bool = False,
     overwrite: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`update_backward` that can use arrays which are there already, with programs of a given size.
+    """`update_backward` that can reuse existing arrays, with programs of a given size.
 
     The gradient of c is written to `into`, an array like c, or with `add` added to what it holds; with `overwrite` the
     gradient of x may take the place of `grad`. Use what is returned: an array in another memory order is copied.
@@ -229,10 +229,10 @@ def launch_backward(
     tiles = cut(rows, pixels, n, x.dtype, block.elements)
     programs = samples * tiles.parts
     wide = torch.promote_types(x.dtype, torch.float32)
-    # Without one ω the kernel leaves the second row alone.
+    # Without one ω the kernel does not write the second row.
     sums = x.new_empty(_sums(rate), programs, dtype=wide) if wanted[2] else None
     weight = pair_weight if pair_weight is not None else 0.0
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _update_backward_kernel[(programs,)](
             grad,
             grad_narrow if grad_narrow is not None else grad,
@@ -291,7 +291,7 @@ def _sums(rate: Tensor | None) -> int:
 
 def _refuse(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError(
-        "the fused Kuramoto update has no second derivatives; akorn.kernels.enable(False) turns to the plain one"
+        "the fused Kuramoto update has no second derivatives; akorn.kernels.enable(False) selects the plain one"
     )
 
 

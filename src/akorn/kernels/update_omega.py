@@ -1,4 +1,4 @@
-"""Ω in the kernels of the update: how it may be given, Ωv for a tile, and its gradient.
+"""Ω in the update kernels: its possible forms, Ωv for a tile, and its gradient.
 
 Tiles are those of `update_tiles`. The oscillator of a row is row % oscillators in every layout, and rows beyond the
 end have one too. Needs Triton to import.
@@ -102,7 +102,7 @@ def rotate(
 
 
 def rotation(rate: Tensor | None, x: Tensor, n: int) -> dict[str, Any]:
-    """How Ω is given, for the kernels: ROTATE is 0 for not at all, 1 for rates of pairs and 2 for matrices.
+    """The form of Ω for the kernels: ROTATE is 0 for none, 1 for rates of pairs and 2 for matrices.
 
     EACH says whether every oscillator has its own. ValueError unless x can rotate so.
     """
@@ -126,7 +126,7 @@ def rotation(rate: Tensor | None, x: Tensor, n: int) -> dict[str, Any]:
 def omega_gradient(grad: Tensor, x: Tensor, rate: Tensor, n: int) -> Tensor:
     """The gradient of an Ω that is more than one rate, from the gradient g of Jx or of c.
 
-    Of matrices it is (G − Gᵀ)/2 with G = Σ g xᵀ, since antisymmetric ones have no use for the rest; the rate of a pair
+    Of matrices it is (G − Gᵀ)/2 with G = Σ g xᵀ, since the rest has no effect on antisymmetric ones; the rate of a pair
     gets G₁₂ − G₂₁. What an energy adds to g makes no difference, since it goes along x.
     """
     wide = torch.promote_types(x.dtype, torch.float32)

@@ -1,6 +1,6 @@
-"""How the kernels of the update cut arrays of oscillators into tiles, and read and write them.
+"""How the update kernels divide arrays of oscillators into tiles, and read and write them.
 
-Arrays are taken where they lie, as [samples, rows, N, pixels]: rows are oscillators, all of a sample's tokens together,
+Arrays are read in place, as [samples, rows, N, pixels]: rows are oscillators, all of a sample's tokens together,
 with one pixel for channels last and H·W for pictures in the usual order [B, C, H, W]. A program has one tile: some rows
 at some pixels. It holds a tile as two arrays, the even and the odd components, so that the rotation of pairs needs no
 shuffling: [ROWS, HALF] where FLAT, else [ROWS, HALF, PIXELS]; axis 1 is summed. Needs Triton to import.
@@ -103,21 +103,21 @@ def store_pairs(
 
 @triton.jit
 def dot(a0, a1, b0, b1):
-    """The scalar product of two vectors an oscillator."""
+    """The scalar product of two vectors per oscillator."""
     return tl.sum(a0 * b0 + a1 * b1, 1, keep_dims=True)
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """How arrays [samples, rows, N, pixels] are cut into programs."""
+    """How arrays [samples, rows, N, pixels] are divided into programs."""
 
-    parts: int  # programs a sample
+    parts: int  # programs per sample
     constants: dict[str, Any]  # what the kernels are compiled for
 
 
 @lru_cache(4096)
 def cut(rows: int, pixels: int, n: int, dtype: torch.dtype, elements: int) -> Tiles:
-    """Tiles of about so many elements."""
+    """Tiles of about this many elements."""
     half = triton.next_power_of_2((n + 1) // 2)
     # Consecutive pixels for whole memory segments, but few enough that a warp has all components of its oscillators.
     wide = min(triton.next_power_of_2(pixels), max(16, 128 // half))
@@ -135,7 +135,7 @@ def cut(rows: int, pixels: int, n: int, dtype: torch.dtype, elements: int) -> Ti
 
 
 def form(x: Tensor) -> torch.memory_format:
-    """How the arrays of an update must lie in memory: as x does, or plainly where x has gaps."""
+    """The memory layout for the arrays of an update: that of x, or plain if x has gaps."""
     if x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last):
         return torch.channels_last
     return torch.contiguous_format

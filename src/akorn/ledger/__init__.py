@@ -1,4 +1,4 @@
-"""Records of runs and evaluations, one JSON file each, and tables made of them. Torch-free."""
+"""Records of runs and evaluations, one JSON file each, and tables made from them. Imports no torch."""
 
 import lazy_loader
 

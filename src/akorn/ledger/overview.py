@@ -1,4 +1,4 @@
-"""Anyone's ledger as a page: one table for each kind and name of record, made from the records alone. Torch-free."""
+"""A page for any folder of records: one table per kind and name of record. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from akorn.runtime.nested import flatten
 from akorn.runtime.text import printable
 
 MARK = "by `akorn results`"
-"""Stands among the first lines of every page of this kind, so that no other file is taken for one and replaced."""
+"""Marks every page of this kind in its first lines, so that no other file is replaced by mistake."""
 
 _NONE = "–"
 _METRICS = 12  # columns; --json prints the others
@@ -22,12 +22,12 @@ _UNSAID = {
     *("seed", "start_seed", "device", "weights_sha256"),
     *("checkpoint_every", "checkpoint_minutes", "keep", "shard_mb", "log_every", "eval_every", "tensorboard"),
 }
-"""Settings, at any depth, that do not tell runs apart: seeds are averaged over, the device has a column of its own, and
-how often a run reports or saves changes no figure."""
+"""Settings, at any depth, that do not distinguish runs: seeds are averaged over, the device has its own column, and how
+often a run reports or saves does not change the figures."""
 
 
 def overview(records: Sequence[Record]) -> str:
-    """Return a page in Markdown. Records that differ in their seed alone share a row, as mean ± standard deviation."""
+    """Return a page in Markdown. Records that differ only in their seed share a row, as mean ± standard deviation."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((str(record["name"]), str(record["kind"])), []).append(record)
@@ -37,7 +37,7 @@ def overview(records: Sequence[Record]) -> str:
         "",
         f"Rendered {MARK} from {len(records)} record{'s' if len(records) != 1 else ''}. A figure is the mean ± the"
         " sample standard deviation over seeds, with the number of seeds in brackets; of several records with the same"
-        " settings and seed the newest counts. `settings` has those in which the rows of a table differ.",
+        " settings and seed the newest counts. `settings` lists those in which the rows of a table differ.",
         *(["", *contents(list(named))] if len(named) > 1 else []),
     ]
     for title, found in named.items():
@@ -46,7 +46,7 @@ def overview(records: Sequence[Record]) -> str:
 
 
 def _table(records: Sequence[Record]) -> list[str]:
-    """One row for each choice of settings, in the order in which they were first recorded."""
+    """One row for each combination of settings, in the order in which they were first recorded."""
     rows: dict[str, dict[int, Record]] = {}  # by settings, then by seed: the newest
     for record in sorted(records, key=lambda r: str(r["date"])):
         rows.setdefault(json.dumps(_settings(record), sort_keys=True, default=str), {})[record["seed"]] = record
@@ -71,7 +71,7 @@ def _table(records: Sequence[Record]) -> list[str]:
 
 
 def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """The settings in which some differ; the data's fingerprint only where nothing else tells two of them apart."""
+    """The settings in which some differ; the data's fingerprint only if nothing else tells two of them apart."""
     names = dict.fromkeys(name for each in settings for name in each)
     found = [name for name in names if len({_word(each.get(name)) for each in settings}) > 1]
     without = [name for name in found if name != _DATA]
@@ -80,7 +80,7 @@ def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """All that the figures of a record depend on, by dotted names, seeds aside."""
+    """Everything that a record's figures depend on, by dotted names, except seeds."""
     training = (record.get("extra") or {}).get("training") or {}
     flat = flatten(record["config"])
     for name, word in flatten(training).items():
@@ -92,7 +92,7 @@ def _settings(record: Record) -> dict[str, Any]:
 
 
 def _figure(values: Sequence[Value | None]) -> str:
-    """Mean and spread, with more digits for what is small, such as a loss."""
+    """Mean and spread, with more digits for small numbers such as a loss."""
     largest = max((abs(found) for found in values if isinstance(found, int | float)), default=0.0)
     return summary(values, digits=4 if 0 < largest < 1 else 2)
 

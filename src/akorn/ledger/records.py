@@ -1,4 +1,4 @@
-"""The ledger: one JSON record in `results/` for every finished run or evaluation. Torch-free to import."""
+"""The ledger: one JSON record in `results/` for every finished run or evaluation. Imports no torch."""
 
 import json
 import math
@@ -27,7 +27,7 @@ _LIBRARIES = ("torch", "numpy", "accelerate", "safetensors", "triton")
 
 Record = dict[str, Any]
 
-# what a record must hold, and may hold
+# required and optional fields of a record
 _REQUIRED: dict[str, type] = {"kind": str, "name": str, "seed": int, "metrics": dict, "config": dict, "date": str}
 _OPTIONAL: dict[str, type] = {"overrides": dict, "data": str, "hardware": dict, "extra": dict}
 _WORDS: dict[type, str] = {str: "words", int: "a whole number", dict: "an object"}
@@ -49,7 +49,7 @@ def write_record(
 ) -> Path:
     """Write one record and return its path, `kind-name-seedS-date-xxxxxx.json`. It never replaces another.
 
-    kind: "train" or "eval"; name: the recipe or model; config: all that the numbers depend on; overrides: how the
+    kind: "train" or "eval"; name: the recipe or model; config: everything the numbers depend on; overrides: how the
     recipe was changed; extra: anything else worth keeping, as JSON values.
     """
     now = datetime.now(UTC)
@@ -99,9 +99,9 @@ def record_evaluation(
         model: the name or folder of the model.
         metrics: its scores.
         training: what `akorn.models.training_of(model)` found, which is kept in the record.
-        config: all that the scores depend on beside the model.
+        config: everything the scores depend on besides the model.
         data_fingerprint: a digest of the data.
-        wall_time: seconds that the evaluation took.
+        wall_time: duration of the evaluation in seconds.
         device: where it ran.
         folder: the ledger.
         extra: anything else worth keeping, as JSON values.
@@ -143,10 +143,10 @@ def recipe_of(record: Record) -> str:
 def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = None) -> list[Record]:
     """Return the records of a folder, oldest first, each with its file's name under "file".
 
-    skipped: is called for every file that is not a record, which is left out; without it the first is an AkornError.
+    skipped: called for every file that is not a record, which is then skipped; without it the first is an AkornError.
     """
     records = []
-    for path in sorted(folder.glob("[!.]*.json")):  # not those that are being written
+    for path in sorted(folder.glob("[!.]*.json")):  # not files that are being written
         try:
             records.append({**_read_record(path), "file": path.name})
         except AkornError as error:
@@ -157,7 +157,7 @@ def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = No
 
 
 def _read_record(path: Path) -> Record:
-    """One record, whose fields are of the types that tables need."""
+    """Read one record and check the types of its fields."""
     record = read_json(path)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
@@ -181,7 +181,7 @@ def _shown(value: object) -> str:
 
 
 def commit() -> dict[str, Any]:
-    """Return the commit of akorn's source and whether it was changed since; both None outside a checkout.
+    """Return the commit of akorn's source and whether it has local changes; both None outside a checkout.
 
     The environment variable AKORN_COMMIT, where it is set, is taken as the commit: for source that was copied without
     its history, or into a repository with another one.
@@ -189,7 +189,7 @@ def commit() -> dict[str, Any]:
     if known := os.environ.get("AKORN_COMMIT"):
         return {"id": known, "changed": None}
     package = Path(__file__).resolve().parents[1]
-    tracked = _git(package, "ls-files", "--error-unmatch", "_version.py")  # else it is somebody else's repository
+    tracked = _git(package, "ls-files", "--error-unmatch", "_version.py")  # otherwise it is another repository
     if tracked is None:
         return {"id": None, "changed": None}
     changed = _git(package, "status", "--porcelain", "--", ".")
@@ -197,7 +197,7 @@ def commit() -> dict[str, Any]:
 
 
 def hardware(device: str) -> dict[str, Any]:
-    """Return the machine in words: device, GPU where one was used, processor and number of cores."""
+    """Return the machine in words: device, GPU if one was used, processor and number of cores."""
     facts: dict[str, Any] = {
         "device": device,
         "machine": platform.machine(),
@@ -221,7 +221,7 @@ def libraries() -> dict[str, str]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    if "torch" in sys.modules:  # says which CUDA it was built for, which the installed version may not
+    if "torch" in sys.modules:  # its version names the CUDA it was built for, unlike the package's metadata
         versions["torch"] = str(sys.modules["torch"].__version__)
     return versions
 
@@ -238,11 +238,11 @@ def _git(folder: Path, *arguments: str) -> str | None:
 def _as_json(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
-    raise AkornError(f"a record holds JSON values only, not {value!r}")
+    raise AkornError(f"a record can hold only JSON values, not {value!r}")
 
 
 def is_number(value: object) -> bool:
     """Say whether a metric can be averaged."""
-    if isinstance(value, int) and abs(value) > _LARGEST:  # no float holds it
+    if isinstance(value, int) and abs(value) > _LARGEST:  # too large for a float
         return False
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""Tables filled by records: who makes a table says which rows it has and which records fill them. Torch-free."""
+"""Tables filled from records: a table declares its rows and which records fill them. Imports no torch."""
 
 import re
 import statistics
@@ -14,10 +14,10 @@ Match = Mapping[str, object] | Callable[[Record], bool]
 """Which records: dotted names with the values they must have ("name", "config.steps", …), or a predicate."""
 
 Value = float | str
-"""What a record says: a number, or words such as a verdict."""
+"""A value from a record: a number, or words such as a verdict."""
 
 Metric = str | Callable[[Record], Value | None]
-"""Which value of a record: that of the metric of this name, or one that is looked up deeper in; None for none."""
+"""Which value of a record: the metric of this name, or a function that looks it up (None if absent)."""
 
 _NONE = "–"
 _MARK = "†"
@@ -26,7 +26,7 @@ _EMPTY = "Not measured yet"
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: a metric of the records that match, and what the paper has in its place."""
+    """One figure: a metric of the matching records, and the paper's figure."""
 
     metric: Metric
     match: Match
@@ -57,7 +57,7 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[Row, ...]
     note: str | Callable[[Sequence[Record]], str] = ""
-    """Text, or a function that makes it of all records, where it tells what is behind the figures."""
+    """Text, or a function that writes it from all records, to explain the figures."""
     digits: int = 1
     beside: str = "paper"
     """Whose figures stand beside ours."""
@@ -74,7 +74,7 @@ class Table:
 
 
 def matches(record: Record, match: Match) -> bool:
-    """Say whether a record is among those meant."""
+    """Say whether a record matches."""
     if callable(match):
         return bool(match(record))
     flat = flatten(record)
@@ -82,7 +82,7 @@ def matches(record: Record, match: Match) -> bool:
 
 
 def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
-    """Return the records behind a cell: of those that match and have the metric, one of each seed.
+    """Return the records behind a cell: of those that match and have the metric, one per seed.
 
     The newest, or the newest of those that the cell prefers.
     """
@@ -97,13 +97,13 @@ def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
 
 
 def value(record: Record, metric: Metric) -> Value | None:
-    """Return what a record has to show for a metric: words, or a number that can be averaged."""
+    """Return a record's value of a metric: words, or a number that can be averaged."""
     found = metric(record) if callable(metric) else record["metrics"].get(metric)
     return found if isinstance(found, str) or is_number(found) else None
 
 
 def summary(values: Sequence[Value | None], digits: int = 1) -> str:
-    """Return "mean ± standard deviation (number)"; one value stands alone, none is a dash; words are counted."""
+    """Return "mean ± standard deviation (number)"; one value has no deviation, none is a dash; words are counted."""
     words = Counter(word for word in values if isinstance(word, str))
     numbers = [number for number in values if isinstance(number, int | float)]
     parts = [f"{word} ({count})" for word, count in words.items()]
@@ -120,7 +120,7 @@ def has_figures(records: Sequence[Record], table: Table) -> bool:
 
 def render(records: Sequence[Record], tables: Sequence[Table], title: str = "Results", intro: str = "") -> str:
     """Return a page: its title and introduction, a table of contents, every table that has a figure, and the names of
-    those that have none yet. Of a table's empty rows and columns, too, there are only the names.
+    those that have none yet. Empty rows and columns of a table are only named, too.
     """
     shown = [table for table in tables if has_figures(records, table)]
     empty = [table for table in tables if table not in shown]
@@ -139,7 +139,7 @@ def contents(headings: Sequence[str]) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """Return what a link to a heading is called, in Markdown as GitHub reads it: letters, digits and hyphens."""
+    """Return the anchor of a heading in GitHub's Markdown: letters, digits and hyphens."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -147,8 +147,8 @@ def _section(records: Sequence[Record], table: Table) -> list[str]:
     """A table with its title and note."""
     note = table.note(records) if callable(table.note) else table.note
     behind = [[chosen(records, cell) for cell in row.cells] for row in table.rows]
-    # Rows and columns in which nobody has a figure are only named; where nobody has one to stand beside ours, there is
-    # no column for it.
+    # Rows and columns without any figure are only named; if there is nothing to compare ours with, there is no column
+    # for it.
     known = [
         [bool(found) or cell.paper != _NONE for cell, found in zip(row.cells, each, strict=True)]
         for row, each in zip(table.rows, behind, strict=True)
@@ -185,7 +185,7 @@ def _section(records: Sequence[Record], table: Table) -> list[str]:
 
 
 def _columns(ours: Sequence[str], theirs: Sequence[str], compared: Sequence[bool]) -> list[str]:
-    """Ours, each with theirs beside it where these are compared."""
+    """Our columns, each followed by theirs if they are compared."""
     pairs = zip(ours, theirs, compared, strict=True)
     return [text for our, their, both in pairs for text in ((our, their) if both else (our,))]
 

@@ -1,4 +1,4 @@
-"""How a model was trained, in a file beside its weights: what a record of its evaluation tells. Torch-free."""
+"""How a model was trained, in a file beside its weights; evaluations copy it into their records. Imports no torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_training(
     ema: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write `training.json` into a model's folder, which is made where it is missing.
+    """Write `training.json` into a model's folder, which is created if it is missing.
 
     overrides: how the recipe was changed, by dotted names. ema: the settings of the moving average, where there is one.
     data: all that was set about the data, since what a recipe says may change.
@@ -49,7 +49,7 @@ def write_training(
 
 
 def read_training(folder: Path) -> dict[str, Any] | None:
-    """What `write_training` left in a model's folder; None where no file tells the recipe, AkornError if damaged."""
+    """What `write_training` wrote into a model's folder; None if there is no such file, AkornError if it is damaged."""
     file = folder / FILE
     if not file.is_file():
         return None

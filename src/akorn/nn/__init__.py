@@ -1,4 +1,4 @@
-"""Kuramoto layers and their parts, as ordinary PyTorch modules; they need torch alone."""
+"""Kuramoto layers and their parts, as ordinary PyTorch modules; they need only torch."""
 
 from akorn.execution import Gradients, LastSteps, Recompute, Store
 from akorn.nn.attention import AttentionCoupling

@@ -1,4 +1,4 @@
-"""The attentive coupling: J made anew from the state at every step."""
+"""The attentive coupling: J is computed from the state at every step."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class AttentionCoupling(nn.Module):
     Args:
         channels: number of channels C.
         heads: number of heads; D = C / heads.
-        grid: how the tokens lie, (length,) or (height, width); with it comes GTA unless `position` says otherwise.
-        position: the positions' module; None with no grid means that the tokens are a set.
-        mask: boolean, broadcastable to [tokens, tokens]: where True, the row's token listens to the column's.
+        grid: the layout of the tokens, (length,) or (height, width); it implies GTA unless `position` says otherwise.
+        position: the module for positions; None without a grid means that the tokens are a set.
+        mask: boolean, broadcastable to [tokens, tokens]: where True, the row's token attends to the column's.
         bias: whether queries, keys and values have a bias.
-        symmetric: queries and keys share their weights and every head's value map is a symmetric matrix. (What is
-            left asymmetric is the softmax, which normalises the rows of A alone.)
+        symmetric: queries and keys share their weights and every head's value map is a symmetric matrix. (Only
+            the softmax, which normalises the rows of A, remains asymmetric.)
 
-    On a CUDA device with Triton, free maps without a mask run fused (`akorn.execution.ops`).
+    On a CUDA device with Triton, unconstrained maps without a mask run fused (`akorn.execution.ops`).
 
     """
 
@@ -66,7 +66,7 @@ class AttentionCoupling(nn.Module):
             position = GTA(grid, channels // heads, symmetric=symmetric)
         if mask is not None:
             _check_mask(mask, None if position is None else position.tokens)
-            mask = torch.atleast_2d(mask)  # a row alone is one for all tokens
+            mask = torch.atleast_2d(mask)  # a single row applies to all tokens
         self.channels = channels
         self.heads = heads
         self.position = position
@@ -76,11 +76,11 @@ class AttentionCoupling(nn.Module):
         self.register_load_state_dict_post_hook(_renew_position)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, tokens, C], or [B, C, H, W] with one token a pixel, → the same shape."""
+        """[B, tokens, C], or [B, C, H, W] with one token per pixel, → the same shape."""
         if x.ndim == 4:
             grid = self.position.grid if self.position is not None else ()
             if len(grid) == 2 and tuple(x.shape[2:]) != grid:
-                raise ValueError(f"the positions are for the grid {grid}, the state has {tuple(x.shape[2:])}")
+                raise ValueError(f"the positions are for the grid {grid}, but the state has {tuple(x.shape[2:])}")
             y = self._attend(x.flatten(2).transpose(1, 2))
             return y.transpose(1, 2).unflatten(2, x.shape[2:])
         if x.ndim != 3:
@@ -112,7 +112,7 @@ class AttentionCoupling(nn.Module):
     def matrices(self) -> tuple[Tensor, ...] | None:
         """The positions' 2×2 matrices on queries, keys, values and outputs, or on queries and keys, or none.
 
-        None where that is not all that is done to them: under a mask, and with positions of another kind.
+        None if more than that is done to them: with a mask, or with other kinds of positions.
         """
         place = self.position
         if self.mask is not None:
@@ -126,23 +126,23 @@ class AttentionCoupling(nn.Module):
         return (place.query, place.key, place.value, place.output) if type(place) is GTA else None
 
     def extra_repr(self) -> str:
-        """What print() shows of the coupling."""
+        """What print() shows for the coupling."""
         return f"{self.channels}, heads={self.heads}, masked={self.mask is not None}"
 
 
 def _check_mask(mask: Tensor, tokens: int | None) -> None:
-    """ValueError unless a mask fits this many tokens, or any number where it is not known yet."""
+    """ValueError unless a mask fits this many tokens, or any number if it is not known yet."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         got = mask.dtype if isinstance(mask, Tensor) else described(mask)
-        raise ValueError(f"the mask must be a boolean tensor (True: listens), got {got}")
-    sizes = [size for size in mask.shape[-2:] if size != 1]  # a single row or column is one for all
+        raise ValueError(f"the mask must be a boolean tensor (True: attends), got {got}")
+    sizes = [size for size in mask.shape[-2:] if size != 1]  # a single row or column applies to all
     if any(size != (sizes[0] if tokens is None else tokens) for size in sizes):
         count = "tokens" if tokens is None else tokens
         raise ValueError(f"the mask must be [{count}, {count}] or broadcast to it, got {list(mask.shape)}")
 
 
 def _renew_position(coupling: AttentionCoupling, _: Any) -> None:
-    """After loading: what positions do not save may have been built on the meta device, or left empty on another."""
+    """After loading: rebuild what positions do not save, since it may be on the meta device or uninitialised."""
     if coupling.position is not None:
         coupling.position.renew(next(coupling.maps.parameters()).device)
 
@@ -156,8 +156,8 @@ class _FreeMaps(nn.Module):
         self.output = nn.Linear(channels, channels, bias=False)
 
     def joined(self, x: Tensor, placed: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Queries, keys and values side by side, [B, tokens, 3C], and their bias where its gradient is left to what
-        takes them (`akorn.execution.ops.fused_attention`).
+        """Queries, keys and values side by side, [B, tokens, 3C], and their bias if its gradient is left to their
+        consumer (`akorn.execution.ops.fused_attention`).
         """
         if placed is not x:
             return torch.cat(self.project(x, placed), -1), None
@@ -202,5 +202,5 @@ class _SymmetricMaps(nn.Module):
         return self.sign * o
 
     def gather(self, o: Tensor) -> Tensor:
-        """The heads' outputs, mixed by the transpose of what made the values."""
+        """The heads' outputs, mixed by the transpose of the map of the values."""
         return F.linear(o, self.value.mT)

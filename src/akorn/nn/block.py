@@ -1,4 +1,4 @@
-"""Blocks of a Kuramoto layer and a readout, and how they follow each other."""
+"""Blocks of a Kuramoto layer and a readout, and stacks of blocks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class KuramotoBlock(nn.Module):
         self.readout = readout
 
     def forward(self, x: Tensor, c: Tensor, steps: int, *, on_sphere: bool = False) -> tuple[Tensor, Tensor]:
-        """{X, C} of the block before → {X, C} of this one. on_sphere: promises that X is normalised already."""
-        # Said only where it is so: a layer of one's own need not know the word.
+        """{X, C} of the previous block → {X, C} of this one. on_sphere: asserts that X is already normalised."""
+        # Passed only if true: a custom layer need not have this argument.
         x = self.layer(x, c, steps, on_sphere=True) if on_sphere else self.layer(x, c, steps)
         return x, self.readout(x)
 
@@ -38,7 +38,7 @@ class KuramotoBlock(nn.Module):
         trajectory: bool = False,
         on_sphere: bool = False,
     ) -> tuple[Evolution, Tensor]:
-        """`forward`, with the layer's energies and trajectory where asked for."""
+        """`forward`, with the layer's energies and trajectory if requested."""
         evolution = self.layer.evolve(x, c, steps, energy=energy, trajectory=trajectory, on_sphere=on_sphere)
         return evolution, self.readout(evolution.x)
 
@@ -59,12 +59,12 @@ class Transition(nn.Module):
 
 
 class KuramotoStack(nn.Module):
-    """L blocks: each hands its last state and its readout on to the next.
+    """L blocks: each passes its last state and its readout to the next.
 
     Args:
         blocks: the blocks, first to last.
-        norms: what is done to C in front of each block but the first, usually `GroupNorm`; None for nothing.
-        transitions: what maps {X, C} in front of each block but the first, usually `Transition`; None for nothing.
+        norms: applied to C before each block but the first, usually `GroupNorm`; None for nothing.
+        transitions: map {X, C} before each block but the first, usually `Transition`; None for nothing.
 
     """
 
@@ -89,7 +89,7 @@ class KuramotoStack(nn.Module):
     def with_group_norm(
         cls, blocks: Sequence[KuramotoBlock], *, transitions: Sequence[nn.Module] | None = None
     ) -> KuramotoStack:
-        """A stack with a GroupNorm on C between the blocks, one group for each oscillator of the block before."""
+        """A stack with a GroupNorm on C between the blocks, one group per oscillator of the previous block."""
         norms = []
         for block in blocks[:-1]:
             channels = getattr(block.readout, "out_channels", block.layer.channels)
@@ -110,7 +110,7 @@ class KuramotoStack(nn.Module):
         energy: EnergyFunction | None = None,
         trajectory: bool = False,
     ) -> tuple[list[Evolution], Tensor]:
-        """`forward` with what happened on the way: each block's `evolve`, first to last, and C^L."""
+        """`forward` with all details: each block's `evolve`, first to last, and C^L."""
         evolutions: list[Evolution] = []
 
         def run(block: KuramotoBlock, *given: Any, **promise: Any) -> tuple[Tensor, Tensor]:
@@ -124,7 +124,7 @@ class KuramotoStack(nn.Module):
     def _run(
         self, x: Tensor, c: Tensor, steps: int | Sequence[int], run: Callable[..., tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """The blocks one after the other, each by run(block, x, c, steps), and what is between them."""
+        """Apply the blocks in order, each by run(block, x, c, steps), and what is between them."""
         each = list(steps) if isinstance(steps, Sequence) else [whole_steps(steps)] * len(self.blocks)
         if len(each) != len(self.blocks):
             raise ValueError(f"{len(self.blocks)} blocks need as many numbers of steps, got {len(each)}")
@@ -138,18 +138,18 @@ class KuramotoStack(nn.Module):
         return x, c
 
     def _hands_on(self, index: int) -> bool:
-        """Whether the state behind a block is one that the next need not normalise."""
+        """Whether the state after a block is already normalised for the next one."""
         blocks = [cast(KuramotoBlock, self.blocks[i]) for i in (index, index + 1)]
         before, after = (block.layer for block in blocks)
         return (
             self.transitions is None
             and before.rule.on_sphere
-            and after.rule.on_sphere  # else the sphere may not be where it starts
+            and after.rule.on_sphere  # otherwise it may not start on the sphere
             and before.n == after.n
             and all(_leaves_alone(part) for part in (*blocks, before, after))
         )
 
 
 def _leaves_alone(part: nn.Module) -> bool:
-    """Whether nobody's subclass or hook may change the state between two layers."""
+    """Whether no subclass or hook can change the state between two layers."""
     return type(part) in (KuramotoBlock, KuramotoLayer) and not (part._forward_hooks or part._forward_pre_hooks)

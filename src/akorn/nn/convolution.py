@@ -1,4 +1,4 @@
-"""The convolution of pictures that layers use: torch's, or on a GPU one whose backward pass is quicker."""
+"""The convolution of pictures in layers: torch's, or on a GPU one with a faster backward pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Conv2d", "conv2d"]
 
 
 class Conv2d(nn.Conv2d):
-    """nn.Conv2d with a square kernel of odd size, padded by its half, computed by `conv2d`."""
+    """nn.Conv2d with a square kernel of odd size, padded by half its size, computed by `conv2d`."""
 
     def __init__(self, channels: int, out_channels: int, kernel_size: int, stride: int = 1) -> None:
         if kernel_size < 1 or kernel_size % 2 == 0:

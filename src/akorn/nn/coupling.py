@@ -1,8 +1,8 @@
 """Couplings J that do not depend on the state: dense, scalar, sparse on a graph, convolutional.
 
-A coupling is a module that maps a state x to Jx, an array of the same shape; any such module will do. Those here are
-linear and have no bias (see `KuramotoLayer`), so J is a matrix, and `symmetric=True` makes it J = Jᵀ, which the
-energy needs to be sure to fall (`akorn.theory`). The attentive coupling is in `attention.py`.
+A coupling is a module that maps a state x to Jx, an array of the same shape; any such module works. Those here are
+linear and have no bias (see `KuramotoLayer`), so J is a matrix, and `symmetric=True` makes it J = Jᵀ, which is
+needed to guarantee that the energy falls (`akorn.theory`). The attentive coupling is in `attention.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from akorn.nn.norm import pointwise
 class DenseCoupling(nn.Module):
     """Fully connected: y = Jx over the channels, J [C, C], so each pair of oscillators has a full N×N block.
 
-    It acts on the channels at every position alone; oscillators at all positions are coupled after flattening them
+    It acts on the channels of each position separately; to couple oscillators at all positions, flatten them
     into [B, C].
     """
 
@@ -44,7 +44,7 @@ class DenseCoupling(nn.Module):
 
 
 class ScalarCoupling(nn.Module):
-    """Fully connected with J_ij = k_ij·I: a single number a pair of oscillators, as in the classical model.
+    """Fully connected with J_ij = k_ij·I: a single number per pair of oscillators, as in the classical model.
 
     Args:
         oscillators: how many there are.
@@ -101,7 +101,7 @@ class SparseCoupling(nn.Module):
         if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
             raise ValueError(f"edges must be whole numbers [2, E], got {edges.dtype} {list(edges.shape)}")
         if edges.numel() and not (edges.min() >= 0 and edges.max() < nodes):
-            raise ValueError(f"edges name nodes {int(edges.min())} to {int(edges.max())}, there are {nodes}")
+            raise ValueError(f"edges name nodes {int(edges.min())} to {int(edges.max())}, but there are {nodes}")
         count = edges.shape[1]
         if weight.shape not in ((count,), (count, n, n)):
             raise ValueError(f"weight must be [{count}] or [{count}, {n}, {n}], got {list(weight.shape)}")
@@ -112,13 +112,13 @@ class SparseCoupling(nn.Module):
         self.free_weight = nn.Parameter(weight.clone())
 
     def _directed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Source, target and weight of every edge that acts, both ways round if symmetric."""
+        """Source, target and weight of every edge, in both directions if symmetric."""
         source, target = self.edges.unbind(0)
         weight = self.free_weight
         if not self.symmetric:
             return source, target, weight
         back = weight.mT if weight.ndim == 3 else weight
-        # A loop is its own reverse, so each of the two copies carries half of it.
+        # A loop is its own reverse, so each of the two copies has half the weight.
         loop = torch.where(source == target, 0.5, 1.0).to(weight).reshape(-1, *[1] * (weight.ndim - 1))
         return (
             torch.cat((source, target)),
@@ -142,7 +142,7 @@ class ConvCoupling(nn.Module):
 
     Args:
         channels: number of channels C; every pair of oscillators and every offset has a full N×N block.
-        kernel_size: odd, so that an oscillator sees as far one way as the other.
+        kernel_size: odd, so that the kernel is centred.
         dims: 2 for pictures [B, C, H, W], 1 for tokens [B, tokens, C].
         symmetric: a point-symmetric kernel, J_{c,d,δ} = J_{d,c,−δ}ᵀ.
         periodic: wrap around at the border instead.
@@ -163,7 +163,7 @@ class ConvCoupling(nn.Module):
         if kernel_size % 2 == 0:
             raise ValueError(f"the kernel must have an odd size, got {kernel_size}")
         if dims not in (1, 2):
-            raise ValueError(f"a convolution has 1 or 2 dimensions here, got dims={dims}")
+            raise ValueError(f"a convolution must have 1 or 2 dimensions, got dims={dims}")
         self.channels = channels
         self.kernel_size = kernel_size
         self.dims = dims

@@ -1,7 +1,7 @@
-"""A layer's parts as `akorn.execution` takes them: functions and tensors instead of modules.
+"""Describes a layer's parts for `akorn.execution`: as functions and tensors instead of modules.
 
-What a fast form relies on must be known, so it is said here and only of our own classes, exactly, to which no one
-listens: a subclass or a hook may do anything.
+Fast forms rely on exact knowledge of the parts, so only our own classes without hooks are described here: a subclass
+or a hook may do anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from akorn.nn.position import GTA, Position, RotaryPosition
 from akorn.nn.rules import Kuramoto, UpdateRule
 
 _ON_HEADS = (type(None), Position, GTA, RotaryPosition)
-"""Positions that leave x alone."""
+"""Positions that do not change x."""
 
 
 def rotation(omega: nn.Module | None) -> Rotation | None:
@@ -39,7 +39,7 @@ def _values(omega: nn.Module) -> Tensor:
 
 
 def multiplies(coupling: nn.Module) -> bool:
-    """Whether all that a coupling does with x is to multiply it, once."""
+    """Whether a coupling uses x only in a single product."""
     if hooked(coupling):
         return False
     if type(coupling) is AttentionCoupling:
@@ -53,9 +53,9 @@ def multiplies(coupling: nn.Module) -> bool:
 def attentive(
     coupling: nn.Module, omega: nn.Module | None, rule: UpdateRule, gamma: Tensor, n: int
 ) -> AttentiveStep | Unknown:
-    """A step as the tensors that it reads, where the coupling is attention and every part is known."""
+    """A step as the tensors that it reads, if the coupling is attention and every part is known."""
     if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
-        return Unknown(f"the coupling is no AttentionCoupling with free maps: {type(coupling).__name__}")
+        return Unknown(f"the coupling is not an AttentionCoupling with unconstrained maps: {type(coupling).__name__}")
     qkv, output = coupling.maps.qkv, coupling.maps.output
     if type(qkv) is not nn.Linear or type(output) is not nn.Linear:
         return Unknown("the coupling's maps were replaced by others")

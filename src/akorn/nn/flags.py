@@ -1,4 +1,4 @@
-"""The two flags that `gradients=` has replaced; they work until version 0.3."""
+"""The two deprecated flags that `gradients=` replaces; they work until version 0.3."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class GradientFlags:
     gradients: Gradients
 
     def _told(self, gradients: Gradients | None, recompute: bool | None, last: int | None) -> Gradients:
-        """What the constructor was told, in the new way or in the old."""
+        """The constructor's choice, from the new argument or the old ones."""
         if recompute is None and last is None:
             return Store() if gradients is None else gradients
         if gradients is not None:
-            raise ValueError("gradients says it all: recompute and gradient_steps cannot be given beside it")
+            raise ValueError("gradients replaces recompute and gradient_steps, which cannot be combined with it")
         last = None if last is None else whole_number("gradient_steps", last)
         flag, instead = ("recompute", "Recompute()") if last is None else ("gradient_steps", f"LastSteps({last})")
         _warn(f"KuramotoLayer({flag}=…)", instead)
@@ -62,7 +62,7 @@ class GradientFlags:
         return isinstance(way, Recompute), None if last is None else last.steps
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Copies and pickles; those of earlier versions have the flags."""
+        """For copies and pickles; those of earlier versions have the flags."""
         if "gradients" not in state:
             state = dict(state)
             state["gradients"] = _flagged(state.pop("recompute", False), state.pop("gradient_steps", None))

@@ -12,7 +12,7 @@ from akorn.nn.checks import whole_number
 class NaturalFrequency(nn.Module):
     """Ωᵢxᵢ with any antisymmetric N×N matrix Ωᵢ (Eq. 2).
 
-    The N(N−1)/2 entries above the diagonal are the parameters, so Ω is antisymmetric whatever they become.
+    The N(N−1)/2 entries above the diagonal are the parameters, so Ω is always antisymmetric.
 
     Args:
         n: rotating dimensions N.
@@ -43,7 +43,7 @@ class NaturalFrequency(nn.Module):
         if matrix.ndim not in (2, 3) or matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(f"Ω must be [N, N] or [oscillators, N, N], got shape {list(matrix.shape)}")
         if not torch.allclose(matrix, -matrix.mT):
-            raise ValueError("Ω must be antisymmetric: Ωᵀ = −Ω does not hold for the matrix given")
+            raise ValueError("Ω must be antisymmetric: Ωᵀ = −Ω does not hold for the given matrix")
         self = cls(matrix.shape[-1], None if matrix.ndim == 2 else matrix.shape[0], learn=learn).to(matrix)
         with torch.no_grad():
             self.entries.copy_(matrix.flatten(-2)[..., self._above_diagonal()])
@@ -57,9 +57,10 @@ class NaturalFrequency(nn.Module):
         return upper - upper.mT
 
     def _above_diagonal(self) -> Tensor:
-        """Where the entries lie in a matrix that is read row by row.
+        """The places of the entries in a matrix, row by row.
 
-        Made on the device each time: a buffer that is not saved would stay empty in a layer built on the meta device.
+        Created on the device each time: a buffer that is not saved would stay empty in a layer built on the meta
+        device.
         """
         rows, columns = torch.triu_indices(self.n, self.n, 1, device=self.entries.device).unbind(0)
         return torch.add(columns, rows, alpha=self.n)

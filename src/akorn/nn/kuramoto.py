@@ -33,7 +33,7 @@ _CompiledStep = Callable[[nn.Module, Tensor, Tensor, EnergyFunction | None], tup
 
 
 class Evolution(NamedTuple):
-    """What a layer went through in T steps."""
+    """The evolution of a layer's state in T steps."""
 
     x: Tensor
     """The last state, in the shape of the first."""
@@ -49,24 +49,24 @@ class KuramotoLayer(GradientFlags, nn.Module):
         Δxᵢ = Ωᵢxᵢ + Proj_xᵢ(cᵢ + Σⱼ Jᵢⱼxⱼ),    xᵢ ← Π[xᵢ + γ Δxᵢ]        (Eq. 4–5)
 
     States are [B, C], tokens [B, tokens, C] or pictures [B, C, H, W]; N consecutive channels are one oscillator. How
-    steps run, fused on a CUDA device with Triton, is `akorn.execution`'s affair.
+    steps run (fused, on a CUDA device with Triton) is up to `akorn.execution`.
 
     Args:
         channels: number of channels C, a multiple of n.
         n: rotating dimensions N ≥ 2.
         coupling: J, any module that maps a state to an array of the same shape.
         omega: Ω, a `NaturalFrequency` or `PairwiseFrequency`; None for no rotation.
-        gamma: the step size γ, or its start where it is learned; a tensor keeps its precision.
+        gamma: the step size γ, or its initial value if it is learned; a tensor keeps its precision.
         learn_gamma: whether γ is trained.
         damped: take the step γ/(1 + γ) instead of γ. A layer without Ω that adds x in its place, Π[x + γ(x + Proj(…))],
             takes this step: so the published models without Ω ran.
         rule: the update rule; by default `Kuramoto`, Eq. 4–5.
         stimulus: applied to c once before the steps, a `GroupNorm` for example.
-        bias: add a learned constant to c, one value for each channel. (The linear couplings here have none of their
-            own, so that the energy's pair term holds J alone; `AttentionCoupling` has, unless bias=False, in its
-            queries, keys and values.)
+        bias: add a learned constant to c, one value for each channel. (The linear couplings have no bias, so
+            that the energy's pair term contains only J; `AttentionCoupling` has one in its queries, keys and values,
+            unless bias=False.)
         gradients: how gradients come back through the steps: `Store()`, the default; `Recompute()`, with memory that
-            does not grow with the number of steps; or `LastSteps(k)`, through the last k steps alone.
+            does not grow with the number of steps; or `LastSteps(k)`, only through the last k steps.
         recompute: deprecated, use `gradients=Recompute()`.
         gradient_steps: deprecated, use `gradients=LastSteps(k)`.
 
@@ -75,7 +75,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
     gamma: Tensor
     damped = False  # of layers pickled before there was a choice
     one_operator = True
-    """Whether `torch.compile` takes T steps for one operator; set it to False to unroll them."""
+    """Whether `torch.compile` treats T steps as one operator; set it to False to unroll them."""
 
     def __init__(
         self,
@@ -140,10 +140,10 @@ class KuramotoLayer(GradientFlags, nn.Module):
         trajectory: bool = False,
         on_sphere: bool = False,
     ) -> Evolution:
-        """`forward`, with what happened on the way: energies if `energy` says which, and the trajectory if asked.
+        """`forward`, with energies (of the kind `energy`) and the trajectory, if requested.
 
-        Nothing else is kept: without gradients, memory does not depend on `steps`. on_sphere: promises that x is
-        normalised already, which saves doing it again.
+        Nothing else is kept: without gradients, memory does not depend on `steps`. on_sphere: asserts that x is
+        already normalised, which saves doing it again.
         """
         steps = self._check(x, c, steps)
         x, c, moved = execution.in_one_order(x, c, tokens=steps > 1 and isinstance(self.coupling, AttentionCoupling))
@@ -167,7 +167,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
         return self.gamma / (1 + self.gamma) if self.damped else self.gamma
 
     def step(self, x: Tensor, c: Tensor) -> Tensor:
-        """One update of a normalised state, with c as the layer's stimulus and bias have already made it."""
+        """One update of a normalised state; c has already passed the layer's stimulus module and bias."""
         return execution.advance(self.one_step(), x, c, None)[0]
 
     def energy(self, x: Tensor, c: Tensor, function: EnergyFunction = osc.energy) -> Tensor:
@@ -175,7 +175,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
         return function(x, self.coupling(x), self.drive(c, x.ndim)(0, x.shape))
 
     def one_step(self, *, compiled: bool = True) -> execution.Step:
-        """The update as `akorn.execution` runs it; compiled: as `compile_step` made it, if it is in use."""
+        """The update for `akorn.execution`; compiled: the one from `compile_step`, if it is in use."""
         own = self._compiled if compiled and self._use_compiled else None
         return execution.Step(
             coupling=self.coupling,
@@ -190,14 +190,14 @@ class KuramotoLayer(GradientFlags, nn.Module):
         )
 
     def _start(self, x: Tensor) -> Tensor:
-        """A state where the rule expects it: on the sphere, unless the rule says otherwise."""
+        """The state where the rule expects it: on the sphere, unless the rule says otherwise."""
         if type(self.rule).start is UpdateRule.start:
             return execution.ops.to_sphere(x, self.n)
         dim = osc.channel_axis(x)
         return osc.ungroup(self.rule.start(osc.group(x, self.n, dim), dim), dim)
 
     def drive(self, c: Stimulus, ndim: int) -> Drive:
-        """C as it acts on the oscillators of a state with so many axes: through the stimulus module, with the bias."""
+        """C as it acts on the oscillators of a state with `ndim` axes: through the stimulus module, with the bias."""
         if not isinstance(c, Tensor):
             return Drive(lambda t: self._prepare(c(t)), None, False)
         if c.ndim == ndim:
@@ -206,13 +206,13 @@ class KuramotoLayer(GradientFlags, nn.Module):
 
     def _prepare(self, c: Tensor) -> Tensor:
         if self.bias is not None and type(self.stimulus) is GroupNorm and not hooked(self.stimulus):
-            return cast(Tensor, self.stimulus(c, self.bias))  # one pass for both; a hook expects the stimulus alone
+            return cast(Tensor, self.stimulus(c, self.bias))  # one pass for both; a hook expects only the stimulus
         if self.stimulus is not None:
             c = self.stimulus(c)
         return c if self.bias is None else c + per_channel(self.bias, c)
 
     def _check(self, x: Tensor, c: Stimulus, steps: int) -> int:
-        """Refuse what cannot be run; returns the number of steps as a plain int."""
+        """Refuse impossible arguments; returns the number of steps as a plain int."""
         steps = whole_steps(steps)
         dim = osc.channel_axis(x)
         if not x.is_floating_point():
@@ -220,7 +220,9 @@ class KuramotoLayer(GradientFlags, nn.Module):
         if not isinstance(c, Tensor) and not callable(c):
             raise ValueError(f"c must be an array, or a function of the step, got {type(c).__name__}")
         if x.shape[dim] != self.channels:
-            raise ValueError(f"the layer has {self.channels} channels, x of shape {list(x.shape)} has {x.shape[dim]}")
+            raise ValueError(
+                f"the layer has {self.channels} channels, but x of shape {list(x.shape)} has {x.shape[dim]}"
+            )
         if isinstance(c, Tensor) and c.shape != x.shape and c.shape != (steps, *x.shape):
             raise ValueError(
                 f"c must have the shape of x, {list(x.shape)}, or one for each of the {steps} steps,"
@@ -235,15 +237,15 @@ class KuramotoLayer(GradientFlags, nn.Module):
         self._use_compiled = True
 
     def use_compiled_step(self, use: bool) -> None:
-        """Switch between the step that `compile_step` made, if it was called, and the plain one."""
+        """Switch between the compiled step, if `compile_step` was called, and the plain one."""
         self._use_compiled = use
 
     def _step(self, x: Tensor, c: Tensor, energy: EnergyFunction | None) -> tuple[Tensor, Tensor | None]:
-        """What is compiled: the state after one update, and the energy of the state before it."""
+        """The compiled function: the state after one update, and the energy of the state before it."""
         return execution.advance(self.one_step(compiled=False), x, c, energy)[:2]
 
     def extra_repr(self) -> str:
-        """What print() shows of the layer itself."""
+        """What print() shows for the layer itself."""
         learned = "learned" if isinstance(self.gamma, nn.Parameter) else "fixed"
         learned += ", damped" if self.damped else ""
         gamma = "?" if self.gamma.is_meta else f"{self.gamma.item():.3g}"
@@ -252,8 +254,8 @@ class KuramotoLayer(GradientFlags, nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._handle = execution.register(self)  # a copy is another layer
+        self._handle = execution.register(self)  # a copy is a different layer
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and saved: not the compiled step and the handle, which belong to this process."""
+        """The state for copies and pickles, without the compiled step and the handle, which belong to this process."""
         return {**self.__dict__, "_compiled": None, "_use_compiled": False, "_handle": None}

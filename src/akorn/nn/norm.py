@@ -1,4 +1,4 @@
-"""Norms and per-channel maps: what may be done to C before it drives the oscillators, and the baselines' LayerNorm."""
+"""Norms and per-channel maps: for C before it drives the oscillators, and the baselines' LayerNorm."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class GroupNorm(nn.GroupNorm):
     """nn.GroupNorm that also takes tokens [B, tokens, C], with statistics over a group and all tokens.
 
     With as many groups as oscillators it is the published models' normalisation of C. On a CUDA device with Triton it
-    is one fused kernel, forward and backward, which reads tokens and channels-last pictures where they lie.
+    is one fused kernel, forward and backward, which reads tokens and channels-last pictures in place.
     """
 
     def forward(self, c: Tensor, shift: Tensor | None = None) -> Tensor:
-        """[B, tokens, C] or [B, C, H, W] → the same shape; shift: [C], added to the result on the way."""
+        """[B, tokens, C] or [B, C, H, W] → the same shape; shift: [C], added to the result."""
         return ops.group_norm(c, self.num_groups, self.weight, self.bias, self.eps, shift)
 
 
@@ -30,9 +30,9 @@ class LayerNorm(nn.LayerNorm):
 
     Args:
         channels: number of channels C.
-        narrow: what follows are products alone. Autocast would round the result for them; the fused kernel then gives
-            it rounded already, which saves a pass over memory and changes nothing. (Where something is added before
-            the products, such as absolute positions, it is added to the rounded result.)
+        narrow: only products follow. Autocast would round the result for them; the fused kernel then returns it
+            already rounded, which saves a pass over memory and changes nothing. (Anything added before the products,
+            such as absolute positions, is added to the rounded result.)
 
     """
 

@@ -1,6 +1,6 @@
 """Positions for attention: absolute, rotary, and GTA with learned matrices.
 
-`AttentionCoupling` calls a position at up to five places: on the tokens before queries and keys are made of them, on
+`AttentionCoupling` calls a position at up to five places: on the tokens before queries and keys are computed, on
 queries, keys and values, and on the output. Each kind overrides the places where it acts.
 """
 
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from akorn.nn.checks import described, whole_number
 
 Grid = tuple[int, ...]
-"""How the tokens lie: (length,) or (height, width), row by row."""
+"""The layout of the tokens: (length,) or (height, width), row by row."""
 
 
 def as_grid(grid: Iterable[int]) -> Grid:
-    """A grid as a tuple of plain numbers; ValueError if it is no grid."""
+    """A grid as a tuple of plain numbers; ValueError if it is not valid."""
     sizes = tuple(grid) if isinstance(grid, Iterable) else ()
     try:
         whole = tuple(whole_number("size", size) for size in sizes)
@@ -28,19 +28,19 @@ def as_grid(grid: Iterable[int]) -> Grid:
         whole = ()
     if len(whole) not in (1, 2):
         got = sizes or described(grid)
-        raise ValueError(f"a grid is (length,) or (height, width), whole numbers, each at least 1; got {got}")
+        raise ValueError(f"a grid must be (length,) or (height, width), whole numbers of at least 1; got {got}")
     return whole
 
 
 def grid_tokens(grid: Grid) -> int:
-    """The number of tokens on a grid; ValueError if it is no grid."""
+    """The number of tokens on a grid; ValueError if it is not valid."""
     return math.prod(as_grid(grid))
 
 
 class Position(nn.Module):
-    """No position: every place returns what it gets. Queries, keys, values, outputs are [B, heads, tokens, D].
+    """No position: every method returns its argument. Queries, keys, values, outputs are [B, heads, tokens, D].
 
-    A kind that is made for one size says so: `head_dim` for heads, `channels` for tokens.
+    A kind that is made for one size declares it: `head_dim` for heads, `channels` for tokens.
     """
 
     head_dim: int | None = None
@@ -72,12 +72,12 @@ class Position(nn.Module):
         return o
 
     def renew(self, device: torch.device) -> None:
-        """Make anew, on this device, what is not saved with the weights: it may have been built without values."""
+        """Recreate, on this device, what is not saved with the weights: it may be uninitialised."""
 
     def check(self, tokens: int) -> None:
         """ValueError unless the grid has this many tokens."""
         if tokens != self.tokens:
-            raise ValueError(f"the grid {self.grid} has {self.tokens} tokens, the state has {tokens}")
+            raise ValueError(f"the grid {self.grid} has {self.tokens} tokens, but the state has {tokens}")
 
 
 def sine_cosine(grid: Grid, channels: int) -> Tensor:
@@ -92,10 +92,10 @@ def sine_cosine(grid: Grid, channels: int) -> Tensor:
 
 
 class AbsolutePosition(Position):
-    """Absolute positions, added to the tokens that queries and keys are made of; they start as sines and cosines.
+    """Absolute positions, added to the tokens before queries and keys; they start as sines and cosines.
 
-    Values are left alone, so the coupling stays linear in the values: a position steers who listens to whom.
-    Called as a module it adds the positions to any tokens, for use in front of a network.
+    Values are not changed, so the coupling stays linear in the values: positions only steer the attention.
+    Called as a module it adds the positions to any tokens, for use before a network.
     """
 
     embedding: Tensor
@@ -188,7 +188,7 @@ class GTA(Position):
     All start as rotary matrices, the output's as their transpose (the inverse rotation), and are then learned.
 
     Args:
-        grid: how the tokens lie.
+        grid: the layout of the tokens.
         head_dim: components of a head, a multiple of twice the number of the grid's axes.
         symmetric: keys share the queries' matrices and outputs use the values' transposed, for a symmetric coupling.
 
@@ -212,7 +212,7 @@ class GTA(Position):
         self = cls.__new__(cls)
         Position.__init__(self, grid)
         if (key is None) != (output is None):
-            raise ValueError("key and output are given together, or neither for a symmetric coupling")
+            raise ValueError("key and output must be given together, or neither for a symmetric coupling")
         for matrices in (query, value, key, output):
             if matrices is not None and (matrices.shape != query.shape or query.shape[1:] != (*query.shape[1:2], 2, 2)):
                 raise ValueError(f"the matrices must be [tokens, head_dim/2, 2, 2], got {list(matrices.shape)}")
@@ -271,10 +271,10 @@ def rotary_matrices(grid: Grid, head_dim: int) -> Tensor:
     """Rotations by place · 10000^(−i/F), the grid's axes in turn: [tokens, head_dim/2, 2, 2], F = head_dim/2/axes."""
     per_axis, rest = divmod(head_dim, 2 * len(grid))
     if rest or not per_axis:
-        raise ValueError(f"a head of {head_dim} components cannot rotate by each axis of {grid}: no multiple of"
+        raise ValueError(f"a head of {head_dim} components cannot rotate by each axis of {grid}: not a multiple of"
                          f" {2 * len(grid)}")  # fmt: skip
     angles = _places(grid)[:, None, :] * _frequencies(per_axis)[:, None]  # [tokens, F, axes]
-    angles = angles.flatten(1)  # pair 2i is the row's, pair 2i + 1 the column's
+    angles = angles.flatten(1)  # pair 2i is for the row, pair 2i + 1 for the column
     cos, sin = angles.cos(), angles.sin()
     return torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2).float()
 
@@ -284,7 +284,7 @@ def _frequencies(count: int) -> Tensor:
 
 
 def _places(grid: Grid) -> Tensor:
-    """[tokens, axes]: where each token lies, as float64."""
+    """[tokens, axes]: the coordinates of each token, as float64."""
     grid_tokens(grid)
     axes = [torch.arange(size, dtype=torch.float64) for size in grid]
     return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)

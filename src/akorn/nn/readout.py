@@ -15,8 +15,8 @@ from akorn.nn.norm import per_channel, pointwise
 class Readout(nn.Module):
     """C = g(m) with m_k = ‖z_k‖ + b_k and z_k = Σᵢ U_ki xᵢ + a_k ∈ R^N′ (Eq. 6, with biases).
 
-    The norm does not change when all oscillators turn together, so m sees relative directions alone. On a CUDA device
-    with Triton norm and biases are one fused kernel, forward and backward, which keeps z alone (`akorn.kernels`).
+    The norm does not change when all oscillators rotate together, so m sees only relative directions. On a CUDA device
+    with Triton, norm and biases are one fused kernel, forward and backward, which stores only z (`akorn.kernels`).
 
     Args:
         channels: channels C of the state.
@@ -24,8 +24,8 @@ class Readout(nn.Module):
         n_out: N′, the size of z_k; by default 4.
         g: any module applied to m; None for the identity.
         kernel_size: 1, or the odd size of a convolution for U (pictures only).
-        narrow: under autocast m is in autocast's type instead of float32, and so then is all that g makes of it: half
-            the bytes, as in the residual networks that are trained under autocast.
+        narrow: under autocast m has autocast's type instead of float32, and so has everything in g: half the bytes,
+            as in residual networks trained under autocast.
 
     """
 
@@ -75,7 +75,7 @@ class Readout(nn.Module):
         return ops.conv2d(x, self.weight, bias)
 
     def extra_repr(self) -> str:
-        """What print() shows of the readout itself."""
+        """What print() shows for the readout itself."""
         return f"{self.channels} → {self.out_channels}, n_out={self.n_out}, kernel_size={self.kernel_size}"
 
 

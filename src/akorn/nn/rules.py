@@ -1,4 +1,4 @@
-"""Update rules: what a step makes of the state, the force on it and its natural rotation.
+"""Update rules: the next state from the state, the force on it and its natural rotation.
 
 The paper's ablations are other rules, not options of the layer. All arrays here are grouped oscillators with
 their N components at axis `dim`; `force` is Jx + c and `rotation` is Ωx, or None without natural frequencies.
@@ -17,7 +17,7 @@ class UpdateRule(ABC):
     """One explicit step x → x′ of size γ."""
 
     on_sphere = False
-    """Whether every state after a step is surely on the sphere, so that another layer need not put it there."""
+    """Whether every state after a step is certainly on the sphere, so that the next layer need not normalise it."""
 
     def start(self, x: Tensor, dim: int) -> Tensor:
         """Bring a given state to where the rule expects it: on the sphere, unless a rule says otherwise."""
@@ -53,7 +53,7 @@ class Residual(UpdateRule):
     """x′ = x + γ (Ωx + Jx + c): the conventional residual update, without Proj and Π (Table 6)."""
 
     def start(self, x: Tensor, dim: int) -> Tensor:
-        """The state as it is: this rule knows no sphere."""
+        """The state unchanged: this rule has no sphere."""
         return x
 
     def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:

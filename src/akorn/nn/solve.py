@@ -1,4 +1,4 @@
-"""Many steps of a layer without gradients, by the quickest way there is."""
+"""Many steps of a layer without gradients, in the fastest way available."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def solve_steps(
 ) -> tuple[Tensor, Tensor | None]:
     """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
 
-    The fused path takes over on CUDA without gradients, for at most 128 tokens under attention with free maps, GTA,
-    rotary or no positions, one rate or no natural rotation and a constant c. Then weights and states are bfloat16
-    unless `dtype` says otherwise, energies and norms are float32; on a CPU such layers, of any number of tokens, take a
-    path of long passes in float32; otherwise all is as in `layer.evolve`, in the types given.
+    The fused path is for CUDA without gradients, for at most 128 tokens under attention with unconstrained maps, GTA,
+    rotary or no positions, one rate or no natural rotation, and a constant c. Then weights and states are bfloat16
+    unless `dtype` says otherwise; energies and norms are float32. On a CPU such layers, with any number of tokens, run
+    in long passes in float32. Otherwise everything is as in `layer.evolve`, in the given types.
 
     Args:
         layer: the Kuramoto layer.
@@ -60,12 +60,12 @@ def described(layer: KuramotoLayer) -> solve.AttentiveStep | solve.Unknown:
 
 
 def floating(layer: KuramotoLayer) -> list[Tensor]:
-    """All weights of the layer, and its buffers of fractions."""
+    """All weights of the layer, and its floating-point buffers."""
     return [*layer.parameters(), *(buffer for buffer in layer.buffers() if buffer.is_floating_point())]
 
 
 def prepared(layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> tuple[Tensor, int]:
-    """C as it acts on the oscillators, and the steps as a plain int, for a state and a stimulus that may be run."""
+    """C as it acts on the oscillators, and the steps as a plain int, after checking the state and the stimulus."""
     steps = layer._check(x, c, steps)
     place = layer.coupling.position if isinstance(layer.coupling, AttentionCoupling) else None
     if place is not None:

@@ -13,7 +13,7 @@ from akorn.execution.ops import per_channel, to_sphere
 
 
 class Start(nn.Module):
-    """The interface: C (and a generator for what is random) → X."""
+    """The interface: C (and a generator for random starts) → X."""
 
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Start(nn.Module):
         self.n = n
 
     def forward(self, c: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The first state: Π of what `draw` gives."""
+        """The first state: Π of what `draw` returns."""
         return to_sphere(self.draw(c, generator), self.n)
 
     def draw(self, c: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -42,7 +42,7 @@ class RandomStart(Start):
 
 
 class LearnedStart(Start):
-    """One learned direction an oscillator, the same at every position and in every sample."""
+    """One learned direction per oscillator, the same at every position and in every sample."""
 
     def __init__(self, n: int, channels: int) -> None:
         super().__init__(n)
@@ -50,7 +50,7 @@ class LearnedStart(Start):
         self.embedding = nn.Parameter(torch.randn(channels))
 
     def draw(self, c: Tensor, generator: torch.Generator | None) -> Tensor:
-        """The embedding everywhere."""
+        """The learned directions at every position."""
         return per_channel(self.embedding, c).to(c.dtype).expand_as(c)
 
 
@@ -71,7 +71,7 @@ class MixedStart(Start):
         self.outside = outside
 
     def forward(self, c: Tensor, generator: torch.Generator | None = None, mask: Tensor | None = None) -> Tensor:
-        """mask: [B, tokens] or [B, H, W], boolean; needed here."""
+        """mask: [B, tokens] or [B, H, W], boolean; required."""
         positions = c.shape[:1] + (c.shape[1:-1] if osc.channel_axis(c) == -1 else c.shape[2:])
         if mask is None or mask.dtype != torch.bool or mask.shape != positions:
             got = "none" if mask is None else f"{mask.dtype} {list(mask.shape)}"

@@ -1,4 +1,4 @@
-"""Object discovery: pictures, models that bind, clusters of what they say, and scores. Names are imported when
+"""Object discovery: pictures, models, clusters of their features, and scores. Names are imported when
 they are first used.
 """
 

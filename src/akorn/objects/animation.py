@@ -29,11 +29,13 @@ def write_animation(
 ) -> None:
     """Write a GIF of one picture [C, H, W] in bytes: every state of every block, [T + 1, C, h, w] each.
 
-    clusters: labels [H, W], shown beside. Large pictures are shown smaller. The last picture stays for `hold`
-    milliseconds.
+    clusters: labels [H, W], shown beside the states. Large pictures are shown smaller. The last picture stays for
+    `hold` milliseconds.
     """
     if not states or any(block.ndim != 4 for block in states):
-        raise ValueError(f"states are [T + 1, C, h, w] for each block, got {[list(block.shape) for block in states]}")
+        raise ValueError(
+            f"states must be [T + 1, C, h, w] for each block, got {[list(block.shape) for block in states]}"
+        )
     pages = []
     first, labels = _reduced(as_rgb(image), np.asarray(clusters))
     last = colour_labels(labels)
@@ -45,14 +47,14 @@ def write_animation(
 
 
 def _reduced(picture: Pixels, labels: Labels) -> tuple[Pixels, Labels]:
-    """Picture [H, W, 3] and labels [H, W], as small as a page needs them; what is small enough stays as it is."""
+    """Picture [H, W, 3] and labels [H, W], shrunk to the size of a page if they are larger."""
     tall, wide = picture.shape[:2]
     longest = max(tall, wide)
     if longest <= _MOST:
         return picture, labels
     height, width = (max(1, round(side * _MOST / longest)) for side in (tall, wide))
     small = np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.LANCZOS))
-    rows, columns = (  # between two labels there is none: the one in the middle stands for those around it
+    rows, columns = (  # labels cannot be averaged: the one in the middle stands for those around it
         ((np.arange(few) + 0.5) * many / few).astype(int)
         for few, many in zip((height, width), labels.shape, strict=True)
     )

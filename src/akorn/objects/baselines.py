@@ -15,7 +15,7 @@ from akorn.objects.net import ObjectsNet, States, as_tokens
 
 
 class _Baseline(ObjectsNet):
-    """Patches, and a body of blocks that iterate. Starts are not random: a generator changes nothing."""
+    """Patches, and a body of iterated blocks. The start is not random: `generator` has no effect."""
 
     config: ItrSAConfig | ItrConvConfig | ViTConfig
     body: ItrSA | ItrConv
@@ -33,7 +33,7 @@ class _Baseline(ObjectsNet):
             seen = [x]
             for _ in range(steps):
                 if self.config.recompute and self.training and torch.is_grad_enabled():
-                    # No random numbers are drawn in a step, so none have to be saved and put back.
+                    # A step draws no random numbers, so no generator state has to be saved and restored.
                     x = checkpoint(iterate, x, use_reentrant=False, preserve_rng_state=False)
                 else:
                     x = iterate(x)

@@ -1,4 +1,4 @@
-"""Clusters of points, many pictures at once: average linkage as SciPy's, and k-means beside it."""
+"""Clustering of points, many pictures at once: average linkage as in SciPy, and k-means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
 from akorn.runtime.devices import device_memory, machine_memory
 
 Method = Literal["average", "kmeans"]
-_ROOM = 4 * 2**30  # bytes that distances may take at a time
+_ROOM = 4 * 2**30  # bytes for distances at one time
 
 
 def cluster(
@@ -46,9 +46,9 @@ def partitions(
 def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     """The tree of every picture's points [B, P, F], on the points' device.
 
-    On CUDA all pictures at once, elsewhere one per core, on all cores that this process may use unless told. The
-    partitions are those of SciPy's `linkage(points, "average")`, ties aside: all is computed in float64, but of two
-    merges at the same distance either may come first, which changes the distances after it. AkornError where the
+    On CUDA all pictures run at once, elsewhere one per core; by default on all cores that this process may use. The
+    partitions are those of SciPy's `linkage(points, "average")`, except for ties: everything is computed in float64,
+    but of two merges at the same distance either may come first, which changes later distances. AkornError if the
     distances do not fit the memory.
     """
     _check(points)
@@ -63,17 +63,17 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     several = max(1, min(threads or _cores(), pictures, _ROOM // _triangle(count)))
     try:
         rows = _link_all(points, several)
-    except MemoryError as full:  # others use it too
+    except MemoryError as full:  # other processes use memory too
         raise _too_many(count, _triangle(count), machine_memory()) from full
     return Tree(*(torch.from_numpy(np.stack([row[part] for row in rows])) for part in (0, 1)))
 
 
 def _link_all(points: Tensor, several: int) -> list[tuple[linkage.Ints, linkage.Floats]]:
-    """`linkage.link` of every picture, in so many threads."""
+    """`linkage.link` of every picture, in this many threads."""
     if several == 1:
         return [linkage.link(one) for one in points]
     before = torch.get_num_threads()
-    try:  # with threads of its own for every product, torch would wait for the slowest of them each time
+    try:  # with its own threads for every product, torch would wait for the slowest one each time
         with ThreadPoolExecutor(several, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(linkage.link, points))
     finally:
@@ -81,12 +81,12 @@ def _link_all(points: Tensor, several: int) -> list[tuple[linkage.Ints, linkage.
 
 
 def _triangle(count: int) -> int:
-    """Bytes that the distances between so many points take on a CPU, each pair once."""
+    """Bytes for the distances between this many points on a CPU, each pair once."""
     return 4 * count**2
 
 
 def check_memory(count: int, device: torch.device) -> None:
-    """AkornError if the distances between so many points of one picture cannot fit the device's memory."""
+    """AkornError if the distances between this many points of one picture do not fit into the device's memory."""
     need = 4 * 8 * count**2 if device.type == "cuda" else _triangle(count)
     have = device_memory(device)
     if need > have:
@@ -94,26 +94,26 @@ def check_memory(count: int, device: torch.device) -> None:
 
 
 def kmeans_memory(patches: int, channels: int, components: int, clusters: int, device: torch.device) -> int:
-    """Bytes that k-means of one picture takes at its peak, its features aside.
+    """Peak memory of k-means for one picture in bytes, without its features.
 
     In units of P·F numbers: the points and the centred points, four copies for the restarts, and twice as much again
     for their differences from a mean; in Lloyd's steps once as much, and four times [4, P, clusters].
     """
     number = 4 if device.type == "mps" else 8
-    size = channels if min(patches, channels) <= components else components  # as `as_points` leaves them
+    size = channels if min(patches, channels) <= components else components  # as returned by `as_points`
     starts, lloyd = 14 * size, 10 * size + 16 * clusters
     return number * patches * max(starts, lloyd)
 
 
 def _too_many(count: int, need: int, have: float) -> AkornError:
     return AkornError(
-        f"{count:,} patches a picture are too many for average linkage: their distances take {need / 2**30:,.1f} GiB of"
-        f" memory, the machine has {have / 2**30:,.1f}; choose a smaller --uptile or --size, or --method kmeans"
+        f"{count:,} patches per picture are too many for average linkage: distances need {need / 2**30:,.1f} GiB of"
+        f" memory, but the machine has {have / 2**30:,.1f}; choose a smaller --uptile or --size, or --method kmeans"
     )
 
 
 def _cores() -> int:
-    """The cores that are this process's own: where a launcher started several processes here, its share."""
+    """The number of cores for this process: its share, if a launcher started several processes here."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, usable // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
@@ -132,4 +132,4 @@ def _check(points: Tensor) -> None:
     if points.ndim != 3 or not points.is_floating_point() or 0 in points.shape:
         raise ValueError(f"points must be floating point [B, P, F], got {points.dtype} {list(points.shape)}")
     if not bool(points.isfinite().all()):
-        raise ValueError("points must be finite to be clustered, these hold NaN or ∞")
+        raise ValueError("points must be finite, these contain NaN or ∞")

@@ -32,7 +32,7 @@ _PANEL = 128  # the least side of a panel on a page, in pixels
 
 @cache
 def palette(count: int) -> Pixels:
-    """[count, 3]: a dark grey for label 0, then colours that are easily told apart.
+    """[count, 3]: a dark grey for label 0, then colours that are easy to tell apart.
 
     Label 0 is the background: of a true mask, and of what `background_first` has numbered.
     """
@@ -52,10 +52,10 @@ def colour_labels(labels: ArrayLike) -> Pixels:
 
 
 def like_truth(predicted: ArrayLike, truth: ArrayLike) -> Labels:
-    """The clusters of a picture [H, W], numbered so that they get the colours of what they match.
+    """The clusters of a picture [H, W], numbered so that each gets the colour of the region it matches.
 
     The pair of cluster and true region (background included) with the largest IoU goes first, then the next among
-    those left; clusters that match nothing get numbers of their own.
+    those left; clusters without a match get new numbers.
     """
     found, true = np.asarray(predicted).astype(np.int64), np.asarray(truth).astype(np.int64)
     table = contingency(torch.from_numpy(found)[None], torch.from_numpy(true)[None])[0, :, 1:].numpy()
@@ -93,8 +93,8 @@ def overlay(image: ArrayLike, labels: ArrayLike, opacity: float = 0.5) -> Pixels
 def background_first(labels: ArrayLike) -> Labels:
     """The clusters of a picture [H, W] with the background as 0, the others in their order from 1.
 
-    The background is the largest of the clusters that touch the border; of two as large, the lower number. It thus
-    has the same colour in every picture, which nothing in an unlabelled picture can promise of the objects.
+    The background is the largest of the clusters that touch the border; among equals, the one with the lower number. It
+    thus has the same colour in every picture; for objects nothing could ensure that without labels.
     """
     array = np.asarray(labels)
     if not array.size:
@@ -107,7 +107,7 @@ def background_first(labels: ArrayLike) -> Labels:
 
 
 def shown_overlay(image: ArrayLike, labels: ArrayLike) -> Pixels:
-    """`overlay`, a small picture enlarged by a whole number (nearest neighbour) so that people see it."""
+    """`overlay`, with small pictures enlarged by a whole number (nearest neighbour) to be visible."""
     times = max(1, -(-_SHOWN // max(np.asarray(labels).shape)))
     large, wide = (np.asarray(array).repeat(times, -1).repeat(times, -2) for array in (image, labels))
     return overlay(large, wide)
@@ -129,7 +129,7 @@ def colour_features(features: torch.Tensor, first: int = 0) -> Pixels:
 
 
 def colour_states(states: torch.Tensor) -> Pixels:
-    """States [T, C, h, w] of oscillators → RGB [T, h, w, 3]; one PCA for all steps, so that colours can be followed."""
+    """States [T, C, h, w] of oscillators → RGB [T, h, w, 3]; one PCA for all steps, so that colours compare."""
     steps, _, height, width = states.shape
     points = states.detach().cpu().double().permute(0, 2, 3, 1).flatten(0, 2)[None]  # [1, T·h·w, C]
     return _rgb(principal_components(points, 3)[0]).reshape(steps, height, width, 3)
@@ -139,7 +139,7 @@ def _rgb(coordinates: torch.Tensor) -> Pixels:
     """Coordinates [P, 3] → bytes [P, 3]; the middle 98 % of each fill the range."""
     values = coordinates.numpy()
     low, high = np.quantile(values, (0.01, 0.99), axis=0)
-    flat = high - low <= 1e-6 * np.abs(values).max()  # a component that is there by rounding alone stays grey
+    flat = high - low <= 1e-6 * np.abs(values).max()  # a component that is only rounding error stays grey
     spread = np.where(flat, np.inf, high - low)
     middle = (low + high) / 2
     return (255 * (0.5 + (values - middle) / spread).clip(0, 1)).round().astype(np.uint8)
@@ -155,7 +155,7 @@ def write_mask(path: Path, labels: ArrayLike) -> None:
     array = np.asarray(labels)
     if array.size and not 0 <= array.min() <= array.max() <= 255:
         raise ValueError(
-            f"a PNG with a palette holds labels from 0 to 255, these run from {array.min()} to {array.max()}"
+            f"a PNG with a palette can hold labels from 0 to 255, these range from {array.min()} to {array.max()}"
         )
     image = Image.fromarray(array.astype(np.uint8), "P")
     image.putpalette(palette(256).tobytes())
@@ -172,7 +172,7 @@ def write_rgb(path: Path, pixels: Pixels) -> None:
 def write_page(path: Path, headings: Sequence[str], rows: Sequence[Sequence[Pixels]]) -> Path:
     """Pictures side by side, one row after the other, under the headings of their columns; as PNG."""
     if not rows or any(len(row) != len(headings) for row in rows):
-        raise ValueError(f"a page needs rows of {len(headings)} pictures, got {[len(row) for row in rows]}")
+        raise ValueError(f"a page needs rows of {len(headings)} pictures each, got {[len(row) for row in rows]}")
     tall, wide = (max(picture.shape[axis] for row in rows for picture in row) for axis in (0, 1))
     times = max(1, -(-_PANEL // max(tall, wide)))
     width, height, gap, head = wide * times, tall * times, 6, 24

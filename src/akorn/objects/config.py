@@ -1,6 +1,6 @@
-"""Settings of object discovery: one dataclass per architecture, and the recipe, which has data and training beside it.
+"""Settings of object discovery: one dataclass per architecture, and the recipe, which adds data and training.
 
-Torch-free: `--help` reads them quickly.
+Imports no torch, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ Rule = Literal["kuramoto", "without-projection", "residual"]
 ARCHITECTURES = Architectures()
 
 _GRID = 512
-"""Patches along a picture's side, at most: a model keeps positions for each of them."""
+"""The largest number of patches along a side: a model stores a position for each patch."""
 
 
 @dataclass(frozen=True)
 class _Pictures:
-    """What all models are told: the pictures, and the size of the network."""
+    """Settings of all models: the pictures, and the size of the network."""
 
     architecture: ClassVar[str]
 
     image_size: int = 32
-    """Height and width of the pictures in training; others are taken too, if patches fit."""
+    """Height and width of the pictures in training; other sizes work too, if patches fit."""
     image_channels: int = 3
     """1 for grey pictures, 3 for colours."""
     patch: int = 4
     """Height and width of a patch, in pixels."""
     channels: int = 128
-    """The tables' channel size: oscillators times N."""
+    """Number of channels, as in the paper's tables: oscillators times N."""
     blocks: int = 1
     """Blocks L."""
 
 
 @dataclass(frozen=True)
 class _Kuramoto(_Pictures):
-    """What both kinds of AKOrN are told."""
+    """Settings of both kinds of AKOrN."""
 
     steps: int = 8
     """Steps T of each block."""
@@ -91,7 +91,7 @@ class ItrSAConfig(_Pictures):
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
-    """What models had whose folders do not tell."""
+    """Values for model folders that do not name these settings."""
     recompute: bool = False
     """In training, recompute each step in the backward pass: less memory, more time."""
 
@@ -119,7 +119,7 @@ class ViTConfig(_Pictures):
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
-    """What models had whose folders do not tell."""
+    """Values for model folders that do not name these settings."""
     recompute: bool = False
     """In training, recompute each block's attention in the backward pass: less memory, more time."""
 
@@ -137,16 +137,16 @@ class DataConfig:
     """Which pictures to train on, and how a view of one is made."""
 
     name: str = "shapes"
-    """The data set; those that `akorn data make --help` lists are generated where there is no path."""
+    """The data set; the sets in `akorn data make --help` are generated if there is no path."""
     path: Path | None = None
-    """A folder of pictures, a data set's folder or file; None for pictures that we generate."""
+    """A folder of pictures, a data set's folder or file; None to generate pictures."""
     count: int | None = None
-    """How many pictures to generate, or to take at most from the path; None for the paper's number, or all."""
+    """How many pictures to generate, or to read at most from the path; None for the paper's number, or all."""
     seed: int = 0
     """The seed of generated pictures."""
     fit: Literal["crop", "stretch", "refuse"] = "crop"
-    """What becomes of pictures of another size than the model's, those of the validation too: crop keeps the largest
-    square in the middle, stretch the whole picture, and both are resized; refuse stops."""
+    """How pictures of another size than the model's are resized, also those for validation: crop keeps the largest
+    square in the middle, stretch the whole picture; refuse stops instead."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 
@@ -155,9 +155,9 @@ class ValidConfig:
     """Which pictures to score while training; never the test set."""
 
     path: Path | None = None
-    """Pictures with masks; None for other pictures of the kind that is generated, or the data set's validation part."""
+    """Pictures with masks; None for other generated pictures, or for the data set's validation part."""
     count: int = 320
-    """So many pictures of a generated kind, at most so many of others."""
+    """Number of pictures if they are generated, otherwise the largest number."""
     clusters: int | None = None
     """How many clusters; None for the paper's number for this data set."""
     uptile: int = 1
@@ -169,19 +169,19 @@ class ObjectsRecipe:
     """A whole run of object discovery: model, data and training."""
 
     name: str = ""
-    """As `akorn train NAME` takes it: the name of the function that is registered."""
+    """The name for `akorn train NAME`: that of the registered function."""
     model: ModelConfig = field(default_factory=AkornConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     data: DataConfig = field(default_factory=DataConfig)
     valid: ValidConfig = field(default_factory=ValidConfig)
     init: str | None = None
-    """Start from these weights instead of from scratch: the name of shipped ones, or a model's folder."""
+    """Start from these weights instead of from scratch: a shipped model's name, or a model's folder."""
     temperature: float = 0.1
-    """Of the contrastive loss (NT-Xent)."""
+    """Temperature of the contrastive loss (NT-Xent)."""
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse values that cannot be, each with what was expected."""
+    """Refuse impossible values and say what was expected."""
     check_fields(config)
     if config.image_channels not in (1, 3):
         raise AkornError(f"image_channels is {config.image_channels}, expected 1 (grey) or 3 (colours)")
@@ -206,6 +206,6 @@ def _check_attention(config: AkornConfig | ItrSAConfig | ViTConfig) -> None:
     parts = config.channels if config.position == "absolute" else config.channels // config.heads
     if parts % 4:
         raise AkornError(
-            f"{config.channels} channels in {config.heads} heads have no {config.position} positions in a plane:"
-            f" {parts} is no multiple of 4"
+            f"{config.channels} channels in {config.heads} heads cannot have {config.position} positions in a plane:"
+            f" {parts} is not a multiple of 4"
         )

@@ -23,24 +23,24 @@ from akorn.runtime import processes
 from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
-_CELLS = 2**22  # patches × channels that clustering holds at a time, roughly: it decides the batch
+_CELLS = 2**22  # roughly the patches × channels clustered at one time; it determines the batch
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found; scores in percent."""
+    """The results of an evaluation; scores in percent."""
 
     fg_ari: float
     mbo: float
     mbo_i: float | None
-    """MBO over instances and over classes, where the data has classes."""
+    """MBO over instances and over classes, if the data has classes."""
     mbo_c: float | None
     per_picture: dict[str, Floats]
-    """[N] by score, in percent; NaN where a picture has nothing to score."""
+    """[N] by score, in percent; NaN if a picture has nothing to score."""
     clusters: int
     settings: SegmentSettings
     batch: int
-    """Pictures at a time, which the random starts depend on."""
+    """Pictures per batch; the random starts depend on it."""
     seconds: float
 
     @property
@@ -51,10 +51,10 @@ class Evaluation:
 
     @property
     def errors(self) -> dict[str, float]:
-        """Standard errors of the scores, as `fg_ari_error` and so on; none where less than two pictures have a score.
+        """Standard errors of the scores, as `fg_ari_error` and so on; none if fewer than two pictures have a score.
 
-        s / √n over the n pictures that have a score: how far other pictures would move it. Other seeds of the training
-        move it further.
+        s / √n over the n pictures that have a score: how much other pictures would change it. Other training
+        seeds change it more.
         """
         found = {}
         for name in self.scores:
@@ -86,9 +86,9 @@ def evaluate(
 ) -> Evaluation:
     """Score a model's clusters on pictures with masks.
 
-    clusters: by default the number that the paper's tables use for the data. batch: pictures at a time; the random
-    starts depend on it, and on nothing else but the seed. Several processes (accelerate launch) share the batches, and
-    all return the same.
+    clusters: by default the number in the paper's tables for the data. batch: pictures at a time; the random starts
+    depend only on it and on the seed. Several processes (accelerate launch) share the batches, and all return the same
+    result.
     """
     count = data.clusters if clusters is None else clusters
     settings = SegmentSettings(method, uptile, bilinear, components, steps, seed)
@@ -108,7 +108,7 @@ def evaluate_counts(
     segmenter = Segmenter(model, settings)
     counts = list(dict.fromkeys(counts))
     if not counts or not len(data):
-        raise AkornError("there is nothing to score: no picture, or no number of clusters")
+        raise AkornError("there is nothing to score: no pictures, or no number of clusters")
     first = data.load([0])
     if first.labels is None:
         raise AkornError(f"{data.name}: the pictures have no masks, so there is nothing to score against")
@@ -152,7 +152,7 @@ def evaluate_counts(
 def _score_all(
     segmenter: Segmenter, data: PictureSet, counts: list[int], names: list[str], batch: int, progress: bool
 ) -> Tensor:
-    """[counts, scores, N], in 0..1: this process scores every so many batches, then all are put together."""
+    """[counts, scores, N], in 0..1: each process scores its share of the batches, then all are combined."""
     rank, world = processes.place(segmenter.device)
     total = len(data)
     table = torch.zeros(len(counts), len(names), total, dtype=torch.float64)
@@ -179,7 +179,7 @@ def _score_batch(segmenter: Segmenter, pictures: Pictures, counts: list[int], na
         for name in names:
             truth = truths[name]
             if truth is None:
-                raise AkornError(f"{pictures.name}: some pictures have masks of a kind that others have not")
+                raise AkornError(f"{pictures.name}: some pictures have a kind of mask that others do not have")
             score = metrics.fg_ari if name == "fg_ari" else metrics.mbo
             row.append(score(masks, torch.from_numpy(truth)).cpu())
         rows.append(torch.stack(row))

@@ -1,4 +1,4 @@
-"""Features of pictures as they are clustered: C^(L), up-tiled or enlarged, of unit length, reduced by PCA.
+"""Features of pictures for clustering: C^(L), up-tiled or enlarged, normalised, reduced by PCA.
 
 A feature extractor is any function from pictures [B, C, H, W], floats in 0–1, to features [B, K, h, w].
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from akorn.errors import AkornError
 
-COMPONENTS = 128  # NOTES: what the published scores were computed with
+COMPONENTS = 128  # as for the published scores
 
 Extractor = Callable[[Tensor], Tensor]
 
@@ -21,8 +21,8 @@ Extractor = Callable[[Tensor], Tensor]
 def as_points(features: Tensor, components: int = COMPONENTS) -> Tensor:
     """Features [B, K, h, w] → points [B, h·w, F], float64: y/‖y‖ over channels, then F principal components.
 
-    Where a picture has no more than `components` directions anyway, PCA would only rotate its points, which changes
-    no distance; they are then centred and left as they are.
+    If a picture has at most `components` directions anyway, PCA would only rotate its points, which does not change
+    distances; they are then only centred.
     """
     if features.ndim != 4:
         raise ValueError(f"features must be [B, K, h, w], got {list(features.shape)}")
@@ -52,13 +52,13 @@ def principal_components(points: Tensor, components: int) -> Tensor:
     coordinates = coordinates.flip(2)[:, :, :components]  # eigh's values rise
     most = coordinates.gather(1, coordinates.abs().argmax(1, keepdim=True))  # [B, 1, F]
     coordinates = coordinates * torch.where(most < 0, -1.0, 1.0).to(coordinates.dtype)
-    return F.pad(coordinates, (0, components - coordinates.shape[2]))  # fewer directions than asked for: zeros
+    return F.pad(coordinates, (0, components - coordinates.shape[2]))  # zeros for missing directions
 
 
 def uptile(extract: Extractor, images: Tensor, patch: int, factor: int) -> Tensor:
     """Features [B, K, factor·h, factor·w] from shifted pictures (the paper's Code 1).
 
-    The picture is enlarged by patch − stride pixels, stride = patch / factor, and looked at through factor² windows
+    The picture is enlarged by patch − stride pixels, stride = patch / factor, and viewed through factor² windows
     of its own size, a stride apart. Feature (i, j) of window (r, s) becomes feature (factor·i + r, factor·j + s).
     The windows of a row go through the extractor together.
     """
@@ -86,7 +86,7 @@ def check_factor(patch: int, factor: int) -> None:
 
 
 def enlarge(features: Tensor, factor: int) -> Tensor:
-    """Features [B, K, h, w] → [B, K, factor·h, factor·w], bilinearly: what up-tiling is compared with."""
+    """Features [B, K, h, w] → [B, K, factor·h, factor·w], bilinearly, for comparison with up-tiling."""
     if factor < 1:
         raise AkornError(f"features cannot be enlarged by {factor}, the factor must be at least 1")
     if factor == 1:
@@ -96,7 +96,7 @@ def enlarge(features: Tensor, factor: int) -> Tensor:
 
 def as_masks(labels: Tensor, grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
     """Labels [B, h·w] of the patches → labels [B, H, W] of the pixels, by nearest neighbour."""
-    small = labels.unflatten(1, grid)[:, None].double()  # exact for whole numbers, and interpolate wants floats
+    small = labels.unflatten(1, grid)[:, None].double()  # interpolate needs floats; exact for whole numbers
     if labels.device.type == "mps":
         small = small.float()
     return F.interpolate(small, size, mode="nearest-exact")[:, 0].long()

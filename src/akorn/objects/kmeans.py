@@ -12,15 +12,15 @@ from torch import Tensor
 def kmeans(points: Tensor, clusters: int, *, restarts: int = 4, steps: int = 100, seed: int = 0) -> Tensor:
     """Points [B, P, F] → labels [B, P], numbered from 0 by their lowest point.
 
-    Random numbers are drawn for each picture alike and on the CPU, so a picture's labels depend neither on the
-    others of its batch nor on the device. A cluster that loses all its points stays where it was, empty.
+    Every picture gets the same random numbers, drawn on the CPU, so its labels depend neither on the others of its
+    batch nor on the device. A cluster that loses all its points stays in place, empty.
     """
     pictures, count, _ = points.shape
     if restarts < 1 or steps < 1:
         raise ValueError(f"restarts and steps must be at least 1, got {restarts} and {steps}")
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(restarts, clusters, generator=generator).to(points.device, points.dtype)
-    points = points - points.mean(1, keepdim=True)  # smaller norms, fewer digits lost
+    points = points - points.mean(1, keepdim=True)  # smaller norms lose fewer digits
     many = points.repeat_interleave(restarts, 0)  # [B·R, P, F]
     means = _starts(many, draws.repeat(pictures, 1))
     squares = _squares(many, means)
@@ -39,16 +39,18 @@ def kmeans(points: Tensor, clusters: int, *, restarts: int = 4, steps: int = 100
 
 
 def by_first_point(labels: Tensor) -> Tensor:
-    """Number labels [B, P] anew, from 0, in the order in which they first appear in each picture."""
+    """Renumber labels [B, P] from 0, in the order in which they first appear in each picture."""
     pictures, count = labels.shape
     places = torch.arange(count, device=labels.device).expand(pictures, count)
     first = torch.full((pictures, int(labels.max()) + 1 if labels.numel() else 1), count, device=labels.device)
-    first = first.scatter_reduce(1, labels, places, "amin").gather(1, labels)  # [B, P]: where one's cluster begins
+    first = first.scatter_reduce(1, labels, places, "amin").gather(
+        1, labels
+    )  # [B, P]: the first point of each point's cluster
     return (first == places).cumsum(1).sub(1).gather(1, first)
 
 
 def _starts(points: Tensor, draws: Tensor) -> Tensor:
-    """k-means++: each mean is a point, drawn by its squared distance from the means before; [B, K, F]."""
+    """k-means++: each mean is a point, drawn by its squared distance from the previous means; [B, K, F]."""
     rows = torch.arange(len(points), device=points.device)
     count = points.shape[1]
     chosen = (draws[:, 0] * count).long().clamp(max=count - 1)

@@ -1,11 +1,11 @@
-"""Average linkage of many pictures at once on a GPU: in a round all pairs merge that are each other's nearest.
+"""Average linkage of many pictures at once on a GPU: in each round, all pairs that are mutual nearest neighbours merge.
 
-Average linkage is reducible: a merged cluster is never nearer to a third than the nearer of its parts was. So any two
-clusters that are each other's nearest can merge at once, in any order, and the tree is the same, ties aside, as if the
-closest pair merged first each time.
+Average linkage is reducible: a merged cluster is never nearer to a third than the nearer of its parts was. So mutual
+nearest neighbours can merge at once, in any order, and except for ties the tree is the same as if the closest pair
+merged first each time.
 
-Clusters of a picture lie in the first rows and columns of its matrix; pictures with fewer than the others have empty
-rows behind. Everything is done anew each round, since a GPU reads a whole matrix sooner than it decides what to skip.
+Clusters of a picture lie in the first rows and columns of its matrix; pictures with fewer clusters have empty rows
+after them. Every round recomputes everything, since a GPU reads a whole matrix faster than it decides what to skip.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def link(points: Tensor) -> tuple[Tensor, Tensor]:
     left = torch.full((pictures, 1), total, device=d.device)
     while (n := d.shape[1]) > 1:
         d.diagonal(dim1=1, dim2=2).fill_(_FAR)
-        near, nearest = d.min(2)  # of equals the first, so that the lowest of the closest pairs is always mutual
+        near, nearest = d.min(2)  # the first among equals, so that the lowest of the closest pairs is always mutual
         rows = torch.arange(n, device=d.device)
         mutual = (nearest.gather(1, nearest) == rows) & (rows < left)
         first, second = mutual & (rows < nearest), mutual & (rows > nearest)
@@ -36,12 +36,14 @@ def link(points: Tensor) -> tuple[Tensor, Tensor]:
         height.scatter_(1, names, torch.where(second, near, height.gather(1, names)))
         keep = (rows < left) & ~second
         left = keep.sum(1, keepdim=True)
-        a = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(left.max())]  # those that go on, in order
+        a = (
+            (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(left.max())]
+        )  # the remaining clusters, in order
         b = torch.where(first, nearest, rows).gather(1, a)
-        share = torch.where(b != a, size.gather(1, b), 0.0)  # what the second has in the union
+        share = torch.where(b != a, size.gather(1, b), 0.0)  # the share of the second cluster in the union
         size = size.gather(1, a) + share
         d = _combine(d, a, b, share / size, left)
-        # Rows behind the last cluster keep the names of clusters that ended; nothing is written for them.
+        # Rows after the last cluster keep names of clusters that ended; nothing is written for them.
         names = names.gather(1, a)
     return into, height
 
@@ -56,14 +58,14 @@ def _combine(d: Tensor, a: Tensor, b: Tensor, share: Tensor, left: Tensor) -> Te
 
 
 def _rows(d: Tensor, which: Tensor) -> Tensor:
-    """Rows [B, M] of d [B, n, k] → [B, M, k]; whole rows at a time, which is quicker than element by element."""
+    """Rows [B, M] of d [B, n, k] → [B, M, k]; whole rows at a time, which is faster than element by element."""
     start = torch.arange(len(d), device=d.device)[:, None] * d.shape[1]
     return d.reshape(-1, d.shape[2]).index_select(0, (which + start).flatten()).view(*which.shape, d.shape[2])
 
 
 def _distances(points: Tensor) -> Tensor:
-    """[B, P, P], symmetric: by a matrix product, unless points nearly coincide, where that would lose digits."""
-    points = points - points.mean(1, keepdim=True)  # smaller norms, fewer digits lost
+    """[B, P, P], symmetric: by a matrix product, unless points nearly coincide, since that would lose digits."""
+    points = points - points.mean(1, keepdim=True)  # smaller norms lose fewer digits
     norms = points.square().sum(2, keepdim=True)
     squares = torch.baddbmm(norms + norms.mT, points, points.mT, alpha=-2)
     squares.diagonal(dim1=1, dim2=2).fill_(torch.inf)

@@ -1,8 +1,8 @@
 """How well clusters match objects: FG-ARI, ARI and MBO of many pictures at once, on any device.
 
-Label maps are whole numbers [B, H, W] (or any [B, …]). In the truth −1 is ignored, 0 the background, 1 and more are
-objects. A predicted label below 0 is a pixel in no cluster. Scores are per picture, float64 in −0.5..1 and 0..1, and
-NaN where a picture has nothing to score; `mean` leaves those out.
+Label maps are whole numbers [B, H, W] (or any [B, …]). In the truth −1 is ignored, 0 is the background, and 1 and more
+are objects. A predicted label below 0 is a pixel in no cluster. Scores are per picture, float64 in −0.5..1 and 0..1,
+and NaN if a picture has nothing to score; `mean` leaves those out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_MOST = 4096  # labels above this are numbered anew, so that tables stay small
+_MOST = 4096  # labels above this are renumbered, so that tables stay small
 
 
 def ari(predicted: Tensor, truth: Tensor) -> Tensor:
@@ -19,11 +19,11 @@ def ari(predicted: Tensor, truth: Tensor) -> Tensor:
 
 
 def fg_ari(predicted: Tensor, truth: Tensor) -> Tensor:
-    """[B]: adjusted Rand index over the pixels of objects alone.
+    """[B]: adjusted Rand index over the pixels of objects only.
 
-    With a the pairs of pixels together in both, b together in the truth alone, c in the prediction alone, d in
-    neither: 2(ad − bc) / ((a + b)(b + d) + (a + c)(c + d)), and 1 where b = c = 0 (one object in one cluster, say).
-    One object in several clusters scores 0.
+    Let a be the number of pairs of pixels together in both, b only in the truth, c only in the prediction, and d in
+    neither: 2(ad − bc) / ((a + b)(b + d) + (a + c)(c + d)), and 1 if b = c = 0 (one object in one cluster, for
+    example). One object in several clusters scores 0.
     """
     return _adjusted_rand(contingency(predicted, truth)[:, 1:])
 
@@ -31,8 +31,8 @@ def fg_ari(predicted: Tensor, truth: Tensor) -> Tensor:
 def mbo(predicted: Tensor, truth: Tensor) -> Tensor:
     """[B]: mean best overlap, the mean over true objects of the best IoU with any cluster.
 
-    The background is no object, but its pixels count in the union; ignored pixels count nowhere. (The paper's text
-    assigns clusters to objects instead; its numbers are computed this way round.)
+    The background is not an object, but its pixels count in the union; ignored pixels count nowhere. (The paper's text
+    assigns clusters to objects instead, but its numbers are computed as here.)
     """
     table = contingency(predicted, truth)
     sizes = table[:, 1:].sum(2)  # [B, objects]
@@ -41,7 +41,7 @@ def mbo(predicted: Tensor, truth: Tensor) -> Tensor:
     if shared.shape[1] == 0:
         return sizes.new_full((len(sizes),), torch.nan)
     best = (shared / union.clamp(min=1)).amax(2) if shared.shape[2] else torch.zeros_like(sizes)
-    return best.sum(1) / (sizes > 0).sum(1)  # 0 / 0 where there is no object
+    return best.sum(1) / (sizes > 0).sum(1)  # 0 / 0 if there is no object
 
 
 def mean(scores: Tensor) -> float:
@@ -56,10 +56,11 @@ def contingency(predicted: Tensor, truth: Tensor) -> Tensor:
     """
     if predicted.shape != truth.shape or predicted.ndim < 2:
         raise ValueError(
-            f"predicted and true labels must have one shape [B, …], got {list(predicted.shape)} and {list(truth.shape)}"
+            "predicted and true labels must have the same shape [B, …],"
+            f" got {list(predicted.shape)} and {list(truth.shape)}"
         )
     if predicted.is_floating_point() or truth.is_floating_point():
-        raise ValueError(f"labels are whole numbers, got {predicted.dtype} and {truth.dtype}")
+        raise ValueError(f"labels must be whole numbers, got {predicted.dtype} and {truth.dtype}")
     truth = _compact(truth.to(predicted.device).flatten(1).long())
     predicted = _compact(predicted.flatten(1).long().clamp(min=-1) + 1)
     pictures = len(truth)
@@ -91,7 +92,7 @@ def _adjusted_rand(table: Tensor) -> Tensor:
 
 
 def _compact(labels: Tensor) -> Tensor:
-    """The labels, or where they are large, their ranks; negative ones and 0 stay."""
+    """The labels, or their ranks if they are large; negative ones and 0 stay."""
     if not labels.numel() or int(labels.max()) <= _MOST:
         return labels
     values, ranks = labels.clamp(min=0).unique(return_inverse=True)

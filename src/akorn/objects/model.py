@@ -1,4 +1,4 @@
-"""AKOrN for object discovery, and `build`, which makes any of the models of its config."""
+"""AKOrN for object discovery, and `build`, which creates any of the models from its config."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _Kuramoto(ObjectsNet):
-    """What both kinds of AKOrN share: C⁰ are the patches, X⁰ is anywhere on the sphere, and C^(L) are the features.
+    """What both kinds of AKOrN share: C⁰ are the patches, X⁰ is random on the sphere, and C^(L) are the features.
 
     Every block runs T steps of its layer and reads out C = m: g is the identity. C is normalised in front of a block
     (one group per oscillator), in front of the first one only if the config says so; C^(L) never is.

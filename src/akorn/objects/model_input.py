@@ -1,4 +1,4 @@
-"""One picture from a file, as a model takes it: what had to be changed is said."""
+"""One picture from a file in the form that a model expects, with a note on what was changed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from akorn.errors import AkornError
 from akorn.runtime.pictures import flatten, open_within
 
 MOST_PIXELS = 3 * 2**22
-"""Of a picture and its mask: larger ones are reduced, which loses nothing, for the model sees far fewer pixels."""
+"""Pixels of a picture and its mask; larger pictures are reduced, since the model sees far fewer pixels anyway."""
 
 
 @dataclass(frozen=True)
 class Read:
     """A picture from a file."""
 
-    pixels: Tensor  # bytes [1 or 3, S, S], as the model takes it
+    pixels: Tensor  # bytes [1 or 3, S, S], as the model expects it
     original: NDArray[np.uint8]  # [1 or 3, H, W], in its own size
     changes: tuple[str, ...]
-    """What was done to it, in words."""
+    """What was changed, in words."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -37,12 +37,12 @@ def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = T
     """A picture file as side × side pixels of 1 or 3 channels.
 
     Other proportions are stretched, so that the whole picture gets a mask. With resize=False a picture of another
-    size is refused. Grey becomes colours and colours grey where the model needs it.
+    size is refused. Grey and colour are converted into each other as the model needs.
     """
     picture, (height, width) = open_within(path, MOST_PIXELS)
     changes = []
     if (picture.height, picture.width) != (height, width):
-        changes.append(f"reduced from {width} × {height} to {picture.width} × {picture.height}, and so is its mask")
+        changes.append(f"reduced from {width} × {height} to {picture.width} × {picture.height}, like its mask")
     mode = "L" if channels == 1 else "RGB"
     if picture.mode != mode:
         if not (picture.mode == "P" and channels == 3):  # a palette is only another way to store colours
@@ -52,7 +52,7 @@ def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = T
     if picture.size != (side, side):
         size = f"{picture.width} × {picture.height}"
         if not resize:
-            raise AkornError(f"{path}: {size} pixels, expected {side} × {side} (--no-resize was asked for)")
+            raise AkornError(f"{path}: {size} pixels, expected {side} × {side} (because of --no-resize)")
         changes.append(f"resized from {size} to {side} × {side}")
         picture = picture.resize((side, side), Image.Resampling.BILINEAR)
     return Read(torch.from_numpy(_array(picture)), original, tuple(changes))

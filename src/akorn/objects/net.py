@@ -1,9 +1,9 @@
 """What all object-discovery models have in common: the interface of AKOrN and of the baselines.
 
-Models take pictures [B, C, H, W], floats in 0–1 or bytes, and give features [B, K, h, w], one for each patch: C^(L) of
-AKOrN, the last block's output of the baselines. For training, a small network turns the features' maximum over all
-patches into an embedding. Pictures of another size than in training are taken too, positions are then resized; a model
-of grey pictures sees the grey of coloured ones, a model of colours sees grey as a colour.
+Models take pictures [B, C, H, W], floats in 0–1 or bytes, and return features [B, K, h, w], one for each patch: C^(L)
+for AKOrN, the last block's output for the baselines. For training, a small network turns the features' maximum over all
+patches into an embedding. Pictures of other sizes than in training work too: positions are then resized. Colour is
+converted for models of grey pictures, and grey for models of colour pictures.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class ObjectsNet(HubModel):
         return self.head(self.embed(images, steps, generator)).float()
 
     def embed(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """[B, C]: what the head gets, the maximum of `features` over all patches."""
+        """[B, C]: the input of the head, the maximum of `features` over all patches."""
         return self.features(images, steps, generator).amax((2, 3))
 
     def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """[B, image channels, H, W] → features [B, C, H/patch, W/patch], float32, after `steps` steps per block.
 
-        steps: by default as many as in training. generator: draws the start, where the model has a random one.
+        steps: by default as many as in training. generator: draws the start, if it is random.
         """
         return self._look(images, steps, generator, None)
 
@@ -82,12 +82,12 @@ class ObjectsNet(HubModel):
 
     @abstractmethod
     def _run(self, c: Tensor, steps: int, generator: torch.Generator | None, states: States | None) -> Tensor:
-        """Patches [B, C, h, w] → what the last block gives, as a picture or as tokens; states are added to `states`."""
+        """Patches [B, C, h, w] → the last block's output, as a picture or as tokens; appends states to `states`."""
 
     def resized(self, height: int, width: int) -> Self:
         """The same model for pictures of another size in pixels: it shares all weights, and positions are resized.
 
-        It is for looking at pictures; to train at another size, start a run from these weights (`init` of a recipe).
+        It is for inference; to train at another size, start a run from these weights (`init` of a recipe).
         """
         patch = self.config.patch
         if height < patch or width < patch or height % patch or width % patch:
@@ -113,12 +113,12 @@ class ObjectsNet(HubModel):
             if self.training and any(isinstance(module, Position) for module in self.modules()):
                 raise ValueError(
                     f"positions are learned for pictures of {self.config.image_size} pixels: pictures of"
-                    f" {list(images.shape[2:])} can be looked at (eval mode), not trained on"
+                    f" {list(images.shape[2:])} can be used in eval mode, not for training"
                 )
             return self.resized(*images.shape[2:])._look(images, steps, generator, states)
         steps = self.config.steps if steps is None else whole_steps(steps)
         c = self.patches(2 * images - 1)  # [B, C, h, w]
-        # Under autocast the patches come in 16 bits: states that are carried from step to step must not.
+        # Under autocast the patches have 16 bits; states that are carried from step to step must not.
         c = c.to(torch.promote_types(c.dtype, torch.float32))
         return as_picture(self._run(c, steps, generator, states), self.grid).float()
 

@@ -32,7 +32,7 @@ _WORDS = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO$_i$", "mbo_c": "MBO$_c
 def plot_against_clusters(
     curves: Mapping[str, Mapping[int, Evaluation]], out: Path, *, marked: int | None = None
 ) -> Path:
-    """Scores in percent against the number of clusters, one panel a score, one line a label.
+    """Scores in percent against the number of clusters, one panel per score, one line per label.
 
     marked: the paper's number of clusters, shown by a dotted line.
     """
@@ -43,7 +43,7 @@ def plot_against_clusters(
     names = [name for name in known if not (name == "mbo" and "mbo_i" in known)]  # the same numbers
     figure = Figure(figsize=(4.4 * len(names), 3.6), layout="constrained")
     if kind not in figure.canvas.get_supported_filetypes():
-        raise AkornError(f"cannot write {out}: a plot ends in .png, .svg or .pdf")
+        raise AkornError(f"cannot write {out}: the name of a plot must end in .png, .svg or .pdf")
     axes = list(np.ravel(figure.subplots(1, len(names), squeeze=False)))
     for axis, name in zip(axes, names, strict=True):
         for number, (label, curve) in enumerate(curves.items()):
@@ -64,7 +64,7 @@ def plot_against_clusters(
 
 
 def plot_examples(segmenter: Segmenter, pictures: Pictures, clusters: int, out: Path) -> Path:
-    """A page of pictures, each with its features in PCA colours, its clusters, and the truth where it is known."""
+    """A page of pictures, each with its features in PCA colours, its clusters, and the truth if it is known."""
     height, width = pictures.images.shape[2:]
     features = segmenter.features(torch.from_numpy(pictures.images))
     masks = segmenter.masks(features, (height, width))(clusters).cpu().numpy()

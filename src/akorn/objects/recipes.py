@@ -1,7 +1,7 @@
-"""Recipes for object discovery: one function for each row of the paper's tables. Torch-free to import.
+"""Recipes for object discovery: one function per row of the paper's tables. Imports no torch.
 
 Settings are those of Tables 9, 10 and 11; what these leave open (optimiser,
-averages, views, where C is normalised) is published elsewhere, and what is our own choice says so.
+averages, views, where C is normalised) is published elsewhere, and our own choices are marked as such.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ RECIPES: Recipes[ObjectsRecipe] = Recipes()
 def _train(
     epochs: int, learning_rate: float = 1e-3, batch_size: int = 256, weights: Weights = "average"
 ) -> TrainConfig:
-    """The published protocol: Adam, no clipping, no warm-up, constant rate; bf16, which costs nothing.
+    """The published protocol: Adam, no clipping, no warm-up, constant rate; bf16, without loss.
 
-    Its average runs over some 5,000 steps. On Tetrominoes it is better than the last weights for AKOrN, on dSprites as
-    good, on Shapes it has the better masks after 100 epochs with one and two blocks; but it lags behind a model that
-    still learns, as that of three blocks did after 50 (RESULTS.md has the trials).
+    Its average spans some 5,000 steps. For AKOrN it is better than the last weights on Tetrominoes and as good on
+    dSprites; on Shapes it has better masks after 100 epochs with one and two blocks, but it lags behind a model that is
+    still learning, as the one with three blocks was after 50 (results/objects.md has the trials).
     """
     return TrainConfig(
         epochs=epochs,

@@ -1,4 +1,4 @@
-"""From pictures to masks: a model's features, clustered. What evaluation, `akorn segment` and plots share."""
+"""From pictures to masks, by clustering a model's features; used by evaluation, `akorn segment` and plots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor
 from akorn.objects.tree import Counts
 from akorn.runtime.devices import device_memory, pick_device
 
-# Rec. 601, as Pillow makes grey of colours.
+# Rec. 601, as in Pillow's conversion to grey.
 _GREY = (0.299, 0.587, 0.114)
 
 
@@ -32,36 +32,36 @@ class Extractor(Protocol):
         """Pictures [B, C, H, W], floats in 0–1 → features [B, K, h, w]."""
 
     def parameters(self) -> Any:
-        """Tensors that tell the device."""
+        """Tensors on the model's device."""
 
 
 @dataclass(frozen=True)
 class SegmentSettings:
-    """How masks are made of features; the defaults are the published protocol without up-tiling."""
+    """How features become masks; the defaults are the published protocol without up-tiling."""
 
     method: Method = "average"
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
-    """Bilinear enlargement of the features by this factor, what up-tiling is compared with."""
+    """Bilinear enlargement of the features by this factor, for comparison with up-tiling."""
     components: int = COMPONENTS
-    """Principal components that are clustered."""
+    """Number of principal components that are clustered."""
     steps: int | None = None
-    """Steps T of each block; None for the training's."""
+    """Steps T of each block; None for those of training."""
     seed: int = 0
-    """Of the oscillators' start and of k-means."""
+    """Seed of the oscillators' start and of k-means."""
 
 
 class Segmenter:
     """A model and how its features become masks.
 
-    Pictures are [B, C, H, W], bytes or floats in 0–1, of any size that patches fit into.
+    Pictures are [B, C, H, W], bytes or floats in 0–1, of any size that is a multiple of the patch size.
     """
 
     def __init__(self, model: Extractor, settings: SegmentSettings | None = None) -> None:
         settings = settings if settings is not None else SegmentSettings()
         if settings.steps is None:
-            settings = replace(settings, steps=getattr(model.config, "steps", None))  # so that records know it
+            settings = replace(settings, steps=getattr(model.config, "steps", None))  # for the records
         self.model, self.settings = model, settings
         self.device: torch.device = next(iter(model.parameters())).device
         check_factor(model.config.patch, self.settings.uptile)
@@ -81,7 +81,7 @@ class Segmenter:
         return cls(ObjectsNet.from_pretrained(name_or_folder, device=pick_device(device)), settings)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """How many points, down and across, a picture of that size has to cluster; AkornError if patches don't fit."""
+        """The grid of points, rows and columns, that a picture of that size gives; AkornError if patches do not fit."""
         patch = self.model.config.patch
         if height < patch or width < patch or height % patch or width % patch:
             raise AkornError(f"pictures of {height} × {width} pixels cannot be cut into patches of {patch} × {patch}")
@@ -89,44 +89,46 @@ class Segmenter:
         return height // patch * times, width // patch * times
 
     def check(self, clusters: int, height: int, width: int) -> None:
-        """AkornError unless pictures of that size can be cut into so many clusters, by the memory too."""
+        """AkornError unless pictures of that size can have this many clusters and fit into memory."""
         rows, columns = self.grid(height, width)
         if not 1 <= clusters <= rows * columns:
             raise AkornError(
                 f"{clusters} clusters cannot be made: a picture of {height} × {width} pixels has {rows * columns}"
-                f" patches, expected from 1 to so many"
+                f" patches, expected at least 1 and at most that many"
             )
         self._check_memory(rows * columns, clusters, height, width)
 
     def _check_memory(self, patches: int, clusters: int, height: int, width: int) -> None:
-        """AkornError if one picture cannot fit the memory: as pixels and features, or as what its clustering takes.
+        """AkornError if one picture does not fit into memory: its pixels and features, or its clustering.
 
-        Both are less than what will be needed, so nothing is refused that would have run.
+        Both are lower bounds, so nothing is refused that would have run.
         """
         config, components = self.model.config, self.settings.components
         channels = getattr(config, "channels", None) or components
         features = 4 * patches * channels
-        # Pixels as floats, once as they are and once in −1 to 1; after that two masks of 8 bytes per pixel.
+        # Pixels as floats, as they are and scaled to −1 to 1, then two masks with 8 bytes per pixel.
         looking = max(8 * config.image_channels, 16) * height * width + features
         have = device_memory(self.device)
         if looking > have:
-            raise _too_much(f"pictures of {height:,} × {width:,} pixels are too large: they take", looking, have)
+            raise _too_much(f"pictures of {height:,} × {width:,} pixels are too large: they need", looking, have)
         grouping = features + kmeans_memory(patches, channels, components, clusters, self.device)
         if self.settings.method == "kmeans":
             if grouping > have:
-                raise _too_much(f"{patches:,} patches a picture are too many for k-means: it takes", grouping, have)
+                raise _too_much(
+                    f"{patches:,} patches per picture are too many for k-means, which needs", grouping, have
+                )
             return
         try:
             check_memory(patches, self.device)
         except AkornError as error:
             if grouping <= have:
-                raise  # it advises k-means
-            what = f"{patches:,} patches a picture are too many for average linkage, and for k-means, which takes"
+                raise  # its message suggests k-means
+            what = f"{patches:,} patches per picture are too many for average linkage, and for k-means, which needs"
             raise _too_much(what, grouping, have) from error
 
     @torch.inference_mode()
     def features(self, images: Tensor, number: int = 0) -> Tensor:
-        """[B, K, h, w], up-tiled or enlarged; `number` tells batches apart whose starts shall differ."""
+        """[B, K, h, w], up-tiled or enlarged; batches with different `number` get different starts."""
         settings = self.settings
         pictures = as_channels(as_float(images.to(self.device)), self.model.config.image_channels)
         self.grid(*pictures.shape[2:])
@@ -139,10 +141,10 @@ class Segmenter:
 
     @torch.inference_mode()
     def trajectory(self, images: Tensor, number: int = 0) -> list[Tensor]:
-        """The states of the first picture's oscillators on the way: [T + 1, C, h, w] for each block."""
+        """The states of the first picture's oscillators over time: [T + 1, C, h, w] for each block."""
         states = getattr(self.model, "trajectory", None)
         if states is None:
-            raise AkornError(f"{type(self.model).__name__} has no states that could be watched")
+            raise AkornError(f"{type(self.model).__name__} has no oscillators to show")
         pictures = as_channels(as_float(images[:1].to(self.device)), self.model.config.image_channels)
         return [block[:, 0] for block in states(pictures, self.settings.steps, self._generator(number))]
 
@@ -179,7 +181,7 @@ def as_channels(images: Tensor, channels: int) -> Tensor:
 
 
 def data_set_of(model: str | Path) -> str | None:
-    """The data set that a model was made for, by its name or by the recipe that its folder tells; else None."""
+    """The data set of a model, from its name or the recipe in its folder; None if unknown."""
     from akorn.models import training_of
     from akorn.objects.data.sets import SETS
 

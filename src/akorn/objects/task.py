@@ -30,7 +30,7 @@ from akorn.settings import as_json
 
 
 class TrainingPictures:
-    """The training set: bytes on the device, or read from files in time. Views are made of them in the loss."""
+    """The training set: bytes on the device, or read ahead from files. The loss makes views of them."""
 
     def __init__(self, pictures: DeviceData | StreamedData) -> None:
         self.pictures = pictures
@@ -47,7 +47,7 @@ class StreamedPictures(TrainingPictures):
     """A training set that is read ahead."""
 
     def expect(self, indices: Tensor) -> None:
-        """Begin to read the pictures at `indices`."""
+        """Start reading the pictures at `indices`."""
         assert isinstance(self.pictures, StreamedData)
         self.pictures.expect(indices)
 
@@ -67,8 +67,8 @@ class ObjectsTask(Task):
         """Model, data, loss and start as JSON values."""
         data = asdict(self.recipe.data)
         path = self.recipe.data.path
-        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
-        if data["fit"] == "crop":  # as it has always been: older checkpoints do not tell
+        data["path"] = path.name if path is not None else None  # the fingerprint identifies the data, wherever it lies
+        if data["fit"] == "crop":  # the default; older checkpoints do not have this key
             del data["fit"]
         model = as_json(self.recipe.model)
         return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
@@ -78,23 +78,23 @@ class ObjectsTask(Task):
         return self._training().fingerprint()
 
     def build_model(self) -> nn.Module:
-        """The recipe's model, with the weights it starts from."""
+        """The recipe's model, with its initial weights."""
         model = build(self.recipe.model)
         if self.recipe.init is not None:
             start_from(model, self.recipe.init)
         return model
 
     def build_data(self, device: torch.device) -> Data:
-        """The training set, on the device where it fits."""
+        """The training set, on the device if it fits."""
         training = self._training()
-        self._check_validation()  # what is wrong with it shows before the training, not after
+        self._check_validation()  # mistakes are reported before the training, not after
         pictures = to_device(training, device)
         return StreamedPictures(pictures) if isinstance(pictures, StreamedData) else TrainingPictures(pictures)
 
     def loss(
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """NT-Xent of two views of each picture; how similar the two are as a curve."""
+        """NT-Xent of two views of each picture; the similarity of the two views is logged as a curve."""
         (images,) = batch
         side = self.recipe.model.image_size
         with torch.no_grad():
@@ -106,7 +106,7 @@ class ObjectsTask(Task):
         return loss, {"similarity": similarity}
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """FG-ARI and MBO on the validation pictures, where there are some with masks."""
+        """FG-ARI and MBO on the validation pictures, if there are any with masks."""
         assert isinstance(model, ObjectsNet)
         valid, options = self._validation(), self.recipe.valid
         if valid is None:
@@ -120,21 +120,21 @@ class ObjectsTask(Task):
 
     @property
     def compiles_on_cpu(self) -> bool:
-        """Kuramoto steps are worth it."""
+        """Compiling pays off for Kuramoto steps."""
         return self.recipe.model.architecture.startswith("akorn")
 
     def compile(self, model: nn.Module) -> None:
-        """Compile one step of the model that is trained; its average is looked at too rarely for that."""
+        """Compile one step of the trained model; its average is used too rarely to be compiled."""
         assert isinstance(model, ObjectsNet)
         if model.training:
             model.compile_step(dynamic=False)
 
     def _start(self) -> str | None:
-        """What the run starts from: weights by name, or of a folder their digest, which says more than where it is."""
+        """What the run starts from: the name of shipped weights, or a digest of the weights in a folder."""
         init = self.recipe.init
         if init is None or not Path(init).is_dir():
             return init
-        read_folder(Path(init))  # says what is wrong with the folder, if anything is
+        read_folder(Path(init))  # reports problems with the folder
         return str(read_object(Path(init) / CONFIG)["sha256"])
 
     def _training(self) -> PictureSet:
@@ -148,7 +148,7 @@ class ObjectsTask(Task):
         return self._pictures
 
     def _validation(self) -> PictureSet | None:
-        """Pictures to score; None where the training data has none with masks."""
+        """Pictures to score; None if the training data has none with masks."""
         if not self._looked:
             data, valid, size = self.recipe.data, self.recipe.valid, self.recipe.model.image_size
             if valid.path is not None:
@@ -166,7 +166,7 @@ class ObjectsTask(Task):
         if valid is None:
             return
         if valid.load([0]).labels is None:
-            raise AkornError(f"{options.path}: its pictures have no masks, so nothing can be scored while training")
+            raise AkornError(f"{options.path}: its pictures have no masks, so nothing can be scored during training")
         clusters = valid.clusters if options.clusters is None else options.clusters
         patches = (model.image_size // model.patch * options.uptile) ** 2
         if not 1 <= clusters <= patches:
@@ -175,7 +175,7 @@ class ObjectsTask(Task):
             )
 
     def _beside_training(self) -> PictureSet | None:
-        """The validation part of the data that is trained on, or of a single file its first pictures."""
+        """The validation part of the training data, or the first pictures of a single file."""
         data, count, size = self.recipe.data, self.recipe.valid.count, self.recipe.model.image_size
         path = data.path
         assert path is not None
@@ -187,7 +187,7 @@ class ObjectsTask(Task):
                     return looked_at(found)
         except AkornError as error:
             reason = str(error)
-        logging.getLogger(__name__).warning("nothing is scored while training: %s", reason)
+        logging.getLogger(__name__).warning("nothing is scored during training: %s", reason)
         return None
 
 
@@ -204,7 +204,7 @@ def start_from(model: ObjectsNet, name_or_folder: str) -> None:
     source = ObjectsNet.from_pretrained(name_or_folder)
     there, here = source.config.architecture, model.config.architecture
     if there != here:
-        raise AkornError(f"{name_or_folder}: holds a model of the kind {there!r}, not {here!r}")
+        raise AkornError(f"{name_or_folder}: contains a model of kind {there!r}, not {here!r}")
     if source.config.patch == model.config.patch and source.grid != model.grid:
         source = source.resized(model.config.image_size, model.config.image_size)
     own = model.state_dict()
@@ -223,7 +223,7 @@ def _check(recipe: ObjectsRecipe) -> None:
     if recipe.train.batch_size < 2:
         raise AkornError(
             f"train.batch_size is {recipe.train.batch_size}, expected 2 or more: "
-            "the loss tells a picture from the others of its batch"
+            "the loss compares a picture with the others in its batch"
         )
     if not recipe.temperature > 0:
         raise AkornError(f"temperature is {recipe.temperature}, expected above 0")

@@ -1,1 +1,1 @@
-"""What every room shares, each written once: devices, processes, precision, seeds, files, progress, animations."""
+"""What all rooms share: devices, processes, precision, seeds, files, progress, animations."""

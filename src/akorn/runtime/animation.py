@@ -1,4 +1,4 @@
-"""Animations as files, whole or not at all: GIF by Pillow, MP4 by the ffmpeg that imageio-ffmpeg brings. Torch-free."""
+"""Writes animations atomically: GIF with Pillow, MP4 with the ffmpeg of imageio-ffmpeg. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-_SHORTEST = 20  # milliseconds: what browsers still show as asked for
+_SHORTEST = 20  # milliseconds: the shortest duration that browsers respect
 
 
 def write_gif(
@@ -29,17 +29,17 @@ def write_gif(
     palette: Image.Image | None = None,
     optimize: bool = False,
 ) -> None:
-    """Write RGB pictures, all of one size, as an animated GIF that begins again at its end.
+    """Write RGB pictures, all of one size, as an animated GIF that loops.
 
-    All pages share one palette, so that nothing flickers and what stands still costs next to nothing.
+    All pages share one palette, so that nothing flickers and static parts take hardly any space.
 
     Args:
         path: the file, which is replaced.
-        pages: the pictures; drawn, if they are, after the file was found writable.
-        milliseconds: how long each one stays, at least 20.
-        hold: how long the last one stays; by default as long as the others.
+        pages: the pictures; an iterator is consumed only after the file was found to be writable.
+        milliseconds: how long each one is shown, at least 20.
+        hold: how long the last one is shown; by default as long as the others.
         palette: a picture with the palette; by default 255 colours by median cut from a sample of the pages.
-        optimize: leave colours that a small picture does not use out of the file.
+        optimize: remove colours from the file that a small picture does not use.
 
     """
     hold = milliseconds if hold is None else hold
@@ -71,7 +71,7 @@ def _common_palette(pages: list[Image.Image]) -> Image.Image:
 def write_mp4(path: str | Path, frames: Iterable[Pixels], rate: int) -> None:
     """Write frames [H, W, 3], H and W even, as H.264 with `rate` frames per second.
 
-    ffmpeg reads them from a pipe as they come, so that they need not fit in memory together.
+    ffmpeg reads them from a pipe one by one, so they need not fit into memory together.
     """
     import imageio_ffmpeg
 
@@ -92,9 +92,9 @@ def write_mp4(path: str | Path, frames: Iterable[Pixels], rate: int) -> None:
                         ffmpeg.stdin.write(frame.tobytes())
                     ffmpeg.stdin.close()
                 except BrokenPipeError:
-                    pass  # it stopped early; its complaint follows
+                    pass  # it stopped early; its error message follows
             complaints.seek(0)
             reason = complaints.read().decode(errors="replace").strip()
         if ffmpeg.returncode:
             reason = reason or f"status {ffmpeg.returncode}"
-            raise OSError(f"ffmpeg could not write the video: {reason}")  # `replacing` names the file
+            raise OSError(f"ffmpeg could not write the video: {reason}")  # `replacing` adds the file's name

@@ -1,4 +1,4 @@
-"""Which device to compute on, and how much memory there is. Torch is imported when a device is picked, not before."""
+"""Which device to compute on, and how much memory there is. Torch is imported only when a device is chosen."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_TRITON = "Triton is not installed"
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of that name, which can be used; AkornError if it cannot.
+    """The device of that name; AkornError if it cannot be used.
 
-    "cuda" is this process's GPU, the one numbered LOCAL_RANK where a launcher started several processes; where these
-    are more than the GPUs, they share them in turn. "auto" is the same where there is CUDA, then an Apple GPU, then the
+    "cuda" is this process's GPU: number LOCAL_RANK if a launcher started several processes; if there are more processes
+    than GPUs, they share them in turn. "auto" is the same if there is CUDA, otherwise an Apple GPU, otherwise the
     CPU.
     """
     import torch
@@ -42,7 +42,7 @@ def pick_device(name: str = "auto") -> torch.device:
             raise _refusal(str(device), f"torch finds only {torch.cuda.device_count()}, counted from 0")
     try:
         _use(device)
-    except RuntimeError as error:  # a GPU that is there but broken, full, or lent to another process
+    except RuntimeError as error:  # a GPU that is broken, full, or reserved by another process
         raise _refusal(str(device), str(error).partition("\n")[0]) from error
     return device
 
@@ -57,7 +57,7 @@ def best_kind() -> str:
 def shares_gpus() -> bool:
     """Whether a launcher started more processes on this machine than it has GPUs.
 
-    They then exchange by gloo: NCCL refuses two processes on one GPU.
+    They then communicate by gloo, since NCCL refuses two processes on one GPU.
     """
     import torch
 
@@ -65,9 +65,9 @@ def shares_gpus() -> bool:
 
 
 def missing_for_kernels() -> str | None:
-    """What Triton's kernels lack on this machine, in a line; None where nothing is missing (the GPU aside).
+    """What Triton needs and this machine lacks, in one line; None if nothing is missing (apart from the GPU).
 
-    Triton builds a small launcher for each kernel, with $CC if that is set, else with gcc or clang, and Python.h.
+    Triton compiles a small launcher for each kernel, with $CC if set, otherwise with gcc or clang, and with Python.h.
     """
     if find_spec("triton") is None:
         return NO_TRITON
@@ -81,7 +81,7 @@ def missing_for_kernels() -> str | None:
 
 
 def missing_for_compile(kind: str) -> str | None:
-    """What `torch.compile` lacks on this machine for a kind of device, in words; None where nothing is missing."""
+    """What `torch.compile` needs for a kind of device and this machine lacks, in words; None if nothing is missing."""
     if kind == "cuda":
         return missing_for_kernels()
     programs = os.environ.get("CXX", ""), "g++", "clang++", "c++"
@@ -91,9 +91,9 @@ def missing_for_compile(kind: str) -> str | None:
 
 
 def _header_folders() -> list[str]:
-    """Where a compiler that Triton calls looks for Python's headers: Triton's folder, and what the compiler adds."""
+    """Where Triton's compiler looks for Python's headers: in Triton's folder, and in the compiler's own."""
     scheme = sysconfig.get_default_scheme()
-    scheme = "posix_prefix" if scheme == "posix_local" else scheme  # Debian's own, whose folder has no headers
+    scheme = "posix_prefix" if scheme == "posix_local" else scheme  # Debian's scheme, whose folder has no headers
     added = (os.environ.get(name, "").split(os.pathsep) for name in ("CPATH", "C_INCLUDE_PATH"))
     return [sysconfig.get_path("include", scheme), *(folder for part in added for folder in part if folder)]
 
@@ -104,8 +104,8 @@ def _parse(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        device = torch.device("meta")  # as good as unknown
-    if device.type not in KINDS or str(device) != name:  # the text too: torch takes cuda:256 for cuda:0
+        device = torch.device("meta")  # treated as unknown
+    if device.type not in KINDS or str(device) != name:  # compare the text too: torch reads cuda:256 as cuda:0
         raise _refusal(name, "expected auto, cpu, cuda, cuda:NUMBER or mps")
     return device
 
@@ -121,15 +121,15 @@ def _refusal(name: str, reason: str) -> AkornError:
 
 
 def leave_at_exit() -> None:
-    """Arrange to leave a gloo process group before Python shuts down; to be called before the group is made.
+    """Arrange to leave a gloo process group before Python shuts down; call this before the group is created.
 
-    Gloo's threads let go of the exchanged tensors, which takes Python's lock. One that asks for it while Python shuts
-    down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins these
-    threads, and asks nothing of the other processes, so it does not hang after an error. Other backends are left to
-    torch: with NCCL, leaving may wait for the other processes, which one that failed cannot afford.
+    Gloo's threads release the exchanged tensors, which takes Python's lock. A thread that waits for it while Python
+    shuts down is ended in the middle of a destructor, and the whole process aborts (SIGABRT). Leaving the group joins
+    these threads and needs nothing from the other processes, so it does not hang after an error. Other backends are
+    left to torch: with NCCL, leaving may wait for the other processes, which a failed process must not do.
 
-    The threads end with the last reference to the group. `torch.distributed.nn.functional` takes one for good, as a
-    default argument, if it is imported (torch's optimisers do so) once there is a group; so it is imported here.
+    The threads end with the last reference to the group. `torch.distributed.nn.functional` keeps one forever, as a
+    default argument, if it is imported (as torch's optimisers do) while there is a group; so it is imported here.
     """
     import_module("torch.distributed.nn.functional")
     atexit.register(_leave)
@@ -143,7 +143,7 @@ def _leave() -> None:
 
 
 def machine_memory() -> float:
-    """Bytes of memory that this machine has, or its container may use; infinite where the system does not say."""
+    """Bytes of memory that this machine has, or its container may use; infinite if the system does not report it."""
     try:
         least = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -151,13 +151,13 @@ def machine_memory() -> float:
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # control groups, version 2 and 1
         try:
             least = min(least, float((Path("/sys/fs/cgroup") / limit).read_text(encoding="ascii")))
-        except (OSError, ValueError):  # there is none, or it is the word "max"
+        except (OSError, ValueError):  # there is no limit, or it is the word "max"
             continue
     return least
 
 
 def device_memory(device: torch.device) -> float:
-    """Bytes of the memory that a device works in."""
+    """Bytes of memory of a device."""
     import torch
 
     return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else machine_memory()

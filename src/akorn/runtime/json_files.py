@@ -1,4 +1,4 @@
-"""JSON files that a user brings, read or refused in one line. Torch-free."""
+"""Reads users' JSON files, or refuses them in one line. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from akorn.errors import AkornError
 
 DEEPEST = 100
-"""Levels of nesting that a file may have: far more than any of ours, and far less than what Python can walk through."""
+"""Levels of nesting that a file may have: far more than ours have, and far fewer than Python can handle."""
 _TOO_DEEP = f"damaged, not readable as JSON (nested deeper than {DEEPEST} levels)"
 
 
 def read_json(path: Path) -> Any:
-    """The value that a file holds; AkornError where it cannot be read or is not JSON."""
+    """The value in a file; AkornError if it cannot be read or is not JSON."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -23,7 +23,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object that a file holds; AkornError where it holds anything else."""
+    """The object in a file; AkornError if the file holds anything else."""
     content = read_json(path)
     if not isinstance(content, dict):
         raise AkornError(f"{path}: damaged, it holds a {type(content).__name__}, expected an object")
@@ -31,12 +31,12 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def parse_json(content: bytes, path: Path) -> Any:
-    """The value in the content of a file, in UTF-8; AkornError, with the file's name, where it is not JSON."""
+    """The value in the content of a file, in UTF-8; AkornError, with the file's name, if it is not JSON."""
     try:
         value = json.loads(content.decode("utf-8"))
     except RecursionError:
         raise AkornError(f"{path}: {_TOO_DEEP}") from None
-    except ValueError as error:  # not text, not JSON, or numbers beyond all bounds
+    except ValueError as error:  # not text, not JSON, or absurdly large numbers
         raise AkornError(f"{path}: damaged, not readable as JSON ({error})") from error
     if _is_deep(value):
         raise AkornError(f"{path}: {_TOO_DEEP}")

@@ -1,4 +1,4 @@
-"""Folders of pictures as words of a command: each stands for the pictures in it. Torch-free."""
+"""Folders of pictures as command-line arguments: each stands for the pictures in it. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""How the names of files end that are taken for pictures in a folder."""
+"""Suffixes of the files in a folder that count as pictures."""
 
 
 def expand_folders(names: Iterable[str], without: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names, each folder replaced by its pictures, sorted, those of folders within it not.
+    """The names, with each folder replaced by its pictures, sorted, without those in subfolders.
 
-    A folder without pictures stays as it is, for whoever reads it to complain. without: endings of names that are not
-    taken from folders, such as those of what a command has written there.
+    A folder without pictures stays in the list, so that its reader can report it. without: suffixes of names that are
+    skipped in folders, such as those of files that a command has written there.
     """
     found: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Picture files that a user brings, opened whole or refused in one line."""
+"""Opens users' picture files, or refuses them in one line."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _REDUCED = ("L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F")  # modes that P
 _ORIENTATION = 0x0112  # the EXIF tag
 _LYING = (5, 6, 7, 8)  # its values that swap height and width
 
-# Our own limit is the lower one, and is told in one line. For good, since threads read pictures and share the filters;
-# at their end, so that whoever asks for Pillow's warning still gets it.
+# Our own limit is lower and is reported in one line. The filter is permanent, since threads read pictures and share the
+# filters, and it comes last, so that anyone who asks for Pillow's warning still gets it.
 warnings.simplefilter("ignore", Image.DecompressionBombWarning, append=True)
-# What Pillow warns of in a damaged file, it or we refuse, again in one line.
+# Damaged files that Pillow warns about are refused anyway, in one line.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.", append=True)
 
 
 def open_picture(path: str | Path) -> Image.Image:
-    """A picture in its own mode, whole in memory; AkornError where the file is none, is damaged or too large."""
+    """A picture in its own mode, whole in memory; AkornError if the file is not a picture, is damaged or too large."""
     return open_reduced(path)[0]
 
 
 def open_reduced(
     path: str | Path, least: int | None = None, *, turn: bool = True
 ) -> tuple[Image.Image, tuple[int, int]]:
-    """A picture in its own mode, and the height and width it has in the file.
+    """A picture in its own mode, and its height and width in the file.
 
-    Where decoding can make it smaller at once (JPEG), which is quick, it does, but never below `least` pixels a side.
-    turn: as the camera was held; false where masks lie on the pixels as they are stored.
+    If decoding can shrink it (JPEG), which is fast, it does, but never below `least` pixels per side.
+    turn: rotate as the camera was held; false if masks match the stored pixels.
     """
     with _readable(path), Image.open(path) as file:
         height, width = file.height, file.width
@@ -47,16 +47,16 @@ def open_reduced(
         file.load()
         if not turn:
             return file.copy(), (height, width)
-        # A phone lays the sensor's rows down and notes how it was held.
+        # A phone stores the sensor's rows and notes how it was held.
         lying = file.getexif().get(_ORIENTATION) in _LYING
         return ImageOps.exif_transpose(file), (width, height) if lying else (height, width)
 
 
 def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, int]]:
-    """A picture of at most about `most` pixels, and the height and width it has in the file.
+    """A picture of at most about `most` pixels, and its height and width in the file.
 
-    A larger one is made smaller, by a whole factor, before anything else is done with it: conversions and arrays of a
-    picture at the limit take some 4 GB.
+    A larger one is shrunk by a whole factor before anything else: conversions and arrays of a picture at the limit take
+    some 4 GB.
     """
     with _readable(path), Image.open(path) as file:
         if file.width * file.height > MOST_PIXELS:
@@ -69,7 +69,7 @@ def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, in
             return ImageOps.exif_transpose(file), size
         if file.mode in _REDUCED:
             smaller = file.reduce(factor)
-        else:  # palettes have no means
+        else:  # palette indices cannot be averaged
             sides = (max(file.width // factor, 1), max(file.height // factor, 1))
             smaller = file.resize(sides, Image.Resampling.NEAREST)
         smaller.info, smaller.format = dict(file.info), file.format
@@ -77,9 +77,9 @@ def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, in
 
 
 def picture_size(path: str | Path, *, turn: bool = True) -> tuple[int, int]:
-    """Height and width, from the file's first bytes alone, which is quick; AkornError where they are no picture's."""
+    """Height and width from the file's first bytes, which is fast; AkornError if it is not a picture."""
     with _readable(path), Image.open(path) as file:
-        # TIFF is turned by Pillow itself; in other files only a note that comes before the pixels is looked for.
+        # Pillow rotates TIFF itself; in other files only an orientation tag before the pixels is considered.
         noted = turn and file.format != "TIFF" and "exif" in file.info
         lying = noted and file.getexif().get(_ORIENTATION) in _LYING
         return (file.width, file.height) if lying else (file.height, file.width)
@@ -95,18 +95,18 @@ def _readable(path: str | Path) -> Iterator[None]:
     except FileNotFoundError:
         raise AkornError(f"{path}: there is no such file") from None
     except IsADirectoryError:
-        raise AkornError(f"{path}: is a folder, expected a picture") from None
+        raise AkornError(f"{path}: this is a folder, expected a picture") from None
     except UnidentifiedImageError:
-        raise AkornError(f"{path}: not a picture that can be read, expected PNG, JPEG or the like") from None
-    except Exception as error:  # damaged files fail in Pillow and its codecs, each in its own way
+        raise AkornError(f"{path}: not a picture, expected PNG, JPEG or similar") from None
+    except Exception as error:  # damaged files fail in Pillow and its codecs in many ways
         raise AkornError(f"{path}: cannot be read as a picture ({error})") from None
 
 
 def flatten(picture: Image.Image) -> Image.Image:
-    """The picture in 8 bits, grey or RGB, without transparency: what is transparent lies on white.
+    """The picture in 8 bits, grey or RGB, without transparency: transparent parts become white.
 
-    Deeper greys are whole numbers, white being 65535, or the largest where that is more; or fractions, white being the
-    largest that is finite. What is no number (NaN) is black.
+    Deeper greys are whole numbers, where white is 65535 or the largest value if that is more, or fractions, where white
+    is the largest finite value. NaN is black.
     """
     if picture.mode.startswith(("I", "F")):
         values = np.array(picture, dtype=np.float64)

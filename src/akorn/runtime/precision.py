@@ -1,4 +1,4 @@
-"""How exactly products are computed, in training and scoring alike. Torch is imported when it is set, not before."""
+"""The precision of products, in training and scoring. Torch is imported only when it is set."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Precision = Literal["float32", "tf32", "bf16", "fp16"]
 def numerics(
     precision: Precision, *, autocast: torch.device | None = None, deterministic: bool = False, search: bool = False
 ) -> Iterator[None]:
-    """Set how torch computes while the block runs, and put back what was set before.
+    """Set how torch computes while the block runs, and restore the previous settings.
 
     Args:
-        precision: float32: products of float32 in full; tf32, bf16, fp16: in TF32, on GPUs that have it.
-        autocast: a device on which bf16 and fp16 turn mixed precision on, and the others turn it off. The training
+        precision: float32: products in full float32; tf32, bf16, fp16: in TF32, on GPUs that have it.
+        autocast: a device on which bf16 and fp16 enable mixed precision, and the others disable it. The training
             loop leaves this to accelerate.
-        deterministic: only deterministic algorithms; an operation that has none is an error.
-        search: let cuDNN time its algorithms for each shape of convolution that it meets, and take the fastest, which
-            pays where shapes repeat, as in training; not where algorithms must be deterministic, since its choice may
+        deterministic: use only deterministic algorithms; an operation without one is an error.
+        search: let cuDNN time its algorithms for each shape of convolution and take the fastest, which pays off if
+            shapes repeat, as in training; not if algorithms must be deterministic, since its choice may
             vary.
 
     """
@@ -45,7 +45,7 @@ def numerics(
         torch.backends.cudnn.allow_tf32 = not full
         torch.backends.cudnn.benchmark = search and not deterministic
         if deterministic:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as cuBLAS requires
             torch.backends.cudnn.deterministic = True
             torch.use_deterministic_algorithms(True)
         if autocast is None:

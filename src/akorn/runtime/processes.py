@@ -1,4 +1,4 @@
-"""What the processes of one training run or evaluation exchange. One process alone exchanges nothing."""
+"""What the processes of one training run or evaluation exchange. A single process exchanges nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from akorn.runtime.devices import leave_at_exit, shares_gpus
 
 
 def place(device: torch.device) -> tuple[int, int]:
-    """The number of this process and how many there are; joins the others where a launcher started several."""
+    """The rank of this process and how many there are; joins the others if a launcher started several."""
     if not dist.is_available():
         return 0, 1
     if not dist.is_initialized():
@@ -29,7 +29,7 @@ def place(device: torch.device) -> tuple[int, int]:
 
 
 def gather(values: Tensor) -> list[Tensor]:
-    """The tensor of every process, in their order, in every process."""
+    """The tensors of all processes, in order, in every process."""
     if not several():
         return [values]
     parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
@@ -38,7 +38,7 @@ def gather(values: Tensor) -> list[Tensor]:
 
 
 def add_up(values: Tensor, device: torch.device | None = None) -> Tensor:
-    """The sum over all processes, where `values` lie; `device` is where they are exchanged, if that is elsewhere."""
+    """The sum over all processes, on the device of `values`; `device` is where they are exchanged, if different."""
     if not several():
         return values
     total = values.to(device, copy=True)
@@ -58,10 +58,10 @@ def average(values: Tensor) -> Tensor:
 def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """Replace each gradient by its mean over the processes, in place.
 
-    By hand rather than by DistributedDataParallel: DDP rearranges its buckets after the first step, which changes
-    the order of summation, so a run resumed on three or more processes would differ in the last bits. It also
-    leaves the task free to call the model as often, and by whichever method, it likes. The models are small:
-    one exchange of all gradients costs little beside a step.
+    We do not use DistributedDataParallel, because it rearranges its buckets after the first step, which changes
+    the order of summation, so a run resumed on three or more processes would differ in the last bits. Also,
+    tasks can call the model as often, and by whichever method, they like. The models are small:
+    one exchange of all gradients costs little compared with a step.
     """
     if not several():
         return
@@ -99,7 +99,7 @@ def exchange_waits() -> bool:
 
 
 def gather_objects(value: Any) -> list[Any]:
-    """The value of every process, in their order, in every process; anything that can be pickled."""
+    """The values of all processes, in order, in every process; anything that can be pickled."""
     if not several():
         return [value]
     values: list[Any] = [None] * dist.get_world_size()
@@ -108,15 +108,15 @@ def gather_objects(value: Any) -> list[Any]:
 
 
 def wait() -> None:
-    """Wait until every process has come to this point."""
+    """Wait until every process has reached this point."""
     if not several():
         return
-    # By hand: accelerate names the GPU by the process's number, and a GPU that is shared has none of that number.
+    # Done here, since accelerate numbers the GPU by the process, which fails if processes share a GPU.
     dist.barrier(device_ids=[torch.cuda.current_device()] if dist.get_backend() == "nccl" else None)
 
 
 def is_main() -> bool:
-    """Whether this process is the one that talks, of those that a launcher started."""
+    """Whether this is the main process, the only one that prints."""
     return dist.get_rank() == 0 if several() else os.environ.get("RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""The progress bar of every long job: on stderr, where that is a terminal, in one of several processes. Torch-free."""
+"""The progress bar: on stderr if that is a terminal, in the main process only. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """One line of progress; call it with what is done, and with the total where that is known only now."""
+    """One line of progress; call it with what is done, and with the total once that is known."""
 
     def __init__(self, progress: Progress | None, line: TaskID | None) -> None:
         self._progress, self._line = progress, line
         self._done = 0
 
     def __call__(self, done: int, total: int | None = None, *, text: str | None = None, remark: str = "") -> None:
-        """Show that so much is done; `text` replaces what stands before the bar, `remark` what stands behind it."""
+        """Show how much is done; `text` replaces the text before the bar, `remark` the text after it."""
         self._done = done
         if self._progress is None or self._line is None:
             return
-        # rich takes None for "as before", and 0 of 0 for all
+        # for rich, None means "as before", and 0 of 0 means complete
         self._progress.update(self._line, completed=done, total=total or None, description=text, remark=remark)
 
     def advance(self, count: int, text: str | None = None) -> None:
@@ -42,19 +42,19 @@ def progress_bar(
     counted: bool = False,
     console: Console | None = None,
 ) -> Iterator[Bar]:
-    """A bar that is there as long as the block runs, for a total that may become known later.
+    """A bar for the duration of the block; the total may become known later.
 
     Args:
         text: what is being done.
         total: of how much.
-        done: how much of it was done before.
-        wanted: false for no bar: calling it then does nothing.
-        counted: show how many of how many, a remark and the time, and let the bar stay at the end; by default it shows
-            percents and the time left, and vanishes.
+        done: how much was already done before.
+        wanted: false for no bar; calls then do nothing.
+        counted: show the counts, a remark and the time, and leave the bar on the screen at the end; by default it shows
+            the percentage and the time left, and disappears.
         console: where to draw; by default stderr.
 
     """
-    if not wanted or os.environ.get("RANK", "0") != "0":  # of the processes that a launcher started one speaks
+    if not wanted or os.environ.get("RANK", "0") != "0":  # only the main process shows a bar
         yield Bar(None, None)
         return
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Every random state of a process, as tensors that can be saved and put back."""
+"""The random states of a process, as tensors that can be saved and restored."""
 
 import hashlib
 import math
@@ -44,7 +44,7 @@ def capture(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put back what `capture` returned."""
+    """Restore what `capture` returned."""
     gauss = float(states["python_gauss"])
     random.setstate((3, tuple(states["python"].tolist()), None if math.isnan(gauss) else gauss))
     *keys, position, has_gauss = states["numpy"].tolist()
@@ -60,7 +60,7 @@ def restore(states: Mapping[str, Tensor], device: torch.device) -> None:
 
 @contextmanager
 def undisturbed(device: torch.device) -> Iterator[None]:
-    """Let the inside draw random numbers as it likes: afterwards the global generators are as before."""
+    """Restore the global generators after the block, whatever random numbers it draws."""
     states = capture(device)
     try:
         yield

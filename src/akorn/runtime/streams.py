@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full, or without some of our signs. Torch-free."""
+"""Standard streams that may be closed, full, or unable to encode some characters. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ class _Printable(logging.Formatter):
 
 
 def prepare() -> None:
-    """Let the output take any sign, printing a question mark where its encoding lacks it; a closed input is empty."""
-    for stream in (sys.stdout, sys.stderr):  # None where there is no such stream
+    """Let the output accept any character, with ? for those its encoding lacks; a closed input counts as empty."""
+    for stream in (sys.stdout, sys.stderr):  # None if there is no such stream
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    if logging.lastResort is not None:  # warnings of the readers, which name files
+    if logging.lastResort is not None:  # warnings from readers, which contain file names
         logging.lastResort.setFormatter(_Printable())
     if sys.stdin is None:  # closed by the shell, as `<&-` does
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (for as long as the process lives)
 
 
 def refuse(message: str) -> int:
-    """Say on stderr, in one line, what is wrong; the exit status for it."""
-    with suppress(OSError, ValueError):  # stderr may be full or closed: the status still tells
+    """Print one line on stderr that says what is wrong; returns the exit status."""
+    with suppress(OSError, ValueError):  # stderr may be full or closed; the exit status still reports it
         print(f"akorn: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
     return 2
 
 
 def finish(status: int) -> int:
-    """Write what is still to be written; the exit status, which is 2 where stdout cannot take it.
+    """Flush the output; returns the exit status, which is 2 if stdout cannot be written.
 
-    Python would do this at its end, with a traceback of its own and the status 120.
+    Python would do this at exit, with a traceback and status 120.
     """
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
@@ -57,8 +57,8 @@ def finish(status: int) -> int:
 
 
 def silence(stream: Any) -> None:
-    """Lead a stream nowhere, so that what is still in its buffer cannot fail when Python ends."""
-    with suppress(OSError, ValueError, AttributeError):  # a stream of a test has no number
+    """Redirect a stream to nowhere, so that flushing its buffer cannot fail when Python exits."""
+    with suppress(OSError, ValueError, AttributeError):  # a stream in a test has no file descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Text of strangers, such as the names of files, made safe to print. Torch-free."""
+"""Makes untrusted text, such as file names, safe to print. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of `torch.save` that a user brings: only their tensors are ever loaded."""
+"""Users' files from `torch.save`: only their tensors are ever loaded."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from akorn.errors import AkornError
 
 
 def foreign_objects(path: Path) -> list[str]:
-    """Names of the classes and functions in a file for whose sake `torch.load(…, weights_only=True)` refuses it.
+    """Names of the classes and functions because of which `torch.load(…, weights_only=True)` refuses a file.
 
-    None where the file is damaged, not of `torch.save`, or in its format of before 2020, which torch does not look
-    into.
+    None if the file is damaged, not from `torch.save`, or in its format from before 2020, which torch cannot
+    inspect.
     """
     try:
         return sorted(get_unsafe_globals_in_checkpoint(path))
-    except Exception:  # any bytes may be taken for a pickle, and fail in their own way
+    except Exception:  # any bytes may look like a pickle, and errors differ
         return []
 
 
 def check_dense(tensor: Tensor, path: Path) -> None:
-    """AkornError for a tensor that is sparse, quantised, complex or without values: no plain numbers."""
+    """AkornError for a tensor that is sparse, quantised, complex or without values."""
     kind = None
     if tensor.is_meta:
         kind = "without values (meta)"

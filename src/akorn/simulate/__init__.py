@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 class _Callable(ModuleType):
-    """`akorn.simulate` is this package and the function in it: importing the one would otherwise hide the other."""
+    """`akorn.simulate` is this package and the function in it: otherwise importing one would hide the other."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return self.simulate(*args, **options)

@@ -2,7 +2,7 @@
 
     θ̇ᵢ = ωᵢ + K/⟨k⟩ Σⱼ Aᵢⱼ sin(θⱼ − θᵢ)
 
-is the Kuramoto layer with N = 2, c = 0, J = K/⟨k⟩ A ⊗ I and one Ωᵢ for each oscillator. All coupling strengths run
+is the Kuramoto layer with N = 2, c = 0, J = K/⟨k⟩ A ⊗ I and its own Ωᵢ for each oscillator. All coupling strengths run
 side by side, as the samples of a batch.
 """
 
@@ -23,12 +23,12 @@ from akorn.simulate.presets import Classic
 from akorn.simulate.result import Floats, Progress, Sweep
 from akorn.theory import lyapunov_conditions
 
-NOISE = 0.25  # an order parameter up to this may be chance, with a hundred oscillators or more
-SHOWN = 300  # oscillators kept for the animation: more cannot be told apart on a circle
+NOISE = 0.25  # an order parameter up to this may be chance, for a hundred oscillators or more
+SHOWN = 300  # oscillators kept for the animation; more are indistinguishable on a circle
 
 
 def natural_frequencies(distribution: str, count: int, spread: float = 1.0) -> Floats:
-    """ω at the quantiles (i + ½)/count: no luck of the draw, so fewer oscillators come close to infinitely many."""
+    """ω at the quantiles (i + ½)/count: not random, so that fewer oscillators approximate infinitely many."""
     quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
     if distribution == "lorentzian":
         return (spread * torch.tan(math.pi * (quantile - 0.5))).numpy()
@@ -47,7 +47,7 @@ def theoretical_synchrony(couplings: Floats, distribution: str, spread: float = 
     critical = critical_coupling(distribution, spread)
 
     def excess(r: Floats, k: Floats) -> Floats:
-        """Falls with r, since g falls away from 0."""
+        """Decreases with r, since g decreases away from 0."""
         omega = (k * r)[:, None] * np.sin(theta) / spread
         if distribution == "lorentzian":
             density = 1 / (math.pi * (1 + omega**2))
@@ -67,9 +67,9 @@ def theoretical_synchrony(couplings: Floats, distribution: str, spread: float = 
 def measured_onset(couplings: Floats, synchrony: Floats) -> float | None:
     """Where r² goes to 0: K_c of the fit 1/K = 1/K_c − a r² − b r⁴ to the points that are neither noise nor saturated.
 
-    For a Lorentzian 1/K = (1 − r²)/K_c in theory, so the fit is of the right form. None where the sweep shows no
-    onset: if there are fewer than four such points, if r is no noise at the weakest coupling either (few oscillators
-    are never far from synchrony), or if the fit's K_c is none of the couplings swept.
+    For a Lorentzian 1/K = (1 − r²)/K_c in theory, so the fit has the right form. None if the sweep shows no
+    onset: if there are fewer than four such points, if r is above the noise even at the weakest coupling (few
+    oscillators are never far from synchrony), or if the fitted K_c is outside the sweep.
     """
     good = (synchrony > NOISE) & (synchrony < 0.75) & (couplings > 0)
     if good.sum() < 4 or synchrony[couplings.argmin()] > NOISE:
@@ -84,7 +84,7 @@ def measured_onset(couplings: Floats, synchrony: Floats) -> float | None:
 def classic_layer(coupling: nn.Module, frequencies: Tensor, gamma: float) -> KuramotoLayer:
     """The Kuramoto layer that follows the classical phase equation: N = 2, and Ωᵢ turns θᵢ at the rate ωᵢ."""
     omega = PairwiseFrequency(2, len(frequencies), learn=False)
-    omega.rate = -frequencies[:, None]  # its sense of rotation is clockwise
+    omega.rate = -frequencies[:, None]  # it rotates clockwise
     layer = KuramotoLayer(2 * len(frequencies), 2, coupling, omega=omega)
     layer.gamma = torch.tensor(gamma, dtype=frequencies.dtype)
     return layer
@@ -164,6 +164,6 @@ def _order(x: Tensor) -> Tensor:
 
 
 def _shown(couplings: Floats, critical: float) -> NDArray[np.int64]:
-    """Indices of a coupling well below, one just above and one well above the critical one, as far as there are."""
+    """Indices of couplings well below, just above and well above the critical one, if the sweep has them."""
     wanted = (0.5 * critical, 1.15 * critical, couplings[-1])
     return np.unique([int(np.abs(couplings - k).argmin()) for k in wanted])

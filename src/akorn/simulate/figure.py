@@ -12,7 +12,7 @@ from akorn.simulate.result import Simulation, Sweep
 
 
 def figure_of(result: Simulation | Sweep) -> Figure:
-    """The figure that goes beside the animation."""
+    """The figure that accompanies the animation."""
     return _lattice(result) if isinstance(result, Simulation) else _sweep(result)
 
 
@@ -20,7 +20,7 @@ def _lattice(result: Simulation) -> Figure:
     """States at some times, then energy, order parameter and movement over time."""
     figure = Figure(figsize=(10, 4.6), layout="constrained", dpi=120)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.4))[:, 0]
-    # Early on much happens in few steps, so the pictures are not evenly spaced.
+    # Most happens in the first steps, so the pictures are not evenly spaced.
     chosen = np.unique((np.linspace(0, 1, 6) ** 2 * (len(result.frames) - 1)).round().astype(int))
     axes = above.subplots(1, len(chosen) + 1, squeeze=False)[0]
     axes[0].imshow(result.stimulus[..., 0] > 0, cmap="gray", vmin=0, vmax=1)
@@ -45,7 +45,7 @@ def _lattice(result: Simulation) -> Figure:
 
 
 def _sweep(result: Sweep) -> Figure:
-    """Synchrony over K beside the theory's, and the order parameter over time for some K."""
+    """Synchrony over K, measured and in theory, and the order parameter over time for some K."""
     figure = Figure(figsize=(10, 4.6), layout="constrained", dpi=120)
     curve, time = figure.subplots(1, 2)
     s = result.settings
@@ -72,7 +72,7 @@ def _sweep(result: Sweep) -> Figure:
 
 
 def _legend_below(axes: Axes, columns: int) -> None:
-    """The legend under the axes: where curves leave room inside them depends on the settings."""
+    """The legend below the axes, since free space inside them depends on the settings."""
     axes.legend(frameon=False, fontsize=8, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14))
 
 

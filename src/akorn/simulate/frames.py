@@ -1,4 +1,4 @@
-"""Simulations as pictures: the frames of an animation, drawn directly on pixels so that hundreds take a moment."""
+"""Simulations as pictures: the frames of an animation, drawn directly as pixels, which is fast."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from akorn.simulate.lattice import directions
 from akorn.simulate.result import Floats, Simulation, Sweep
 
 Pixels = NDArray[np.uint8]
-PANEL = 384  # the side of the large picture of a lattice, in pixels, about
+PANEL = 384  # approximate side of the large picture of a lattice, in pixels
 CIRCLE = 232  # the side of the picture of a circle
 STRIP = 120  # the height of the curves below the circles
 INK, FAINT, RED = (30, 30, 30), (200, 200, 200), (200, 40, 40)
 LINES = ((31, 119, 180), (230, 126, 20), (40, 150, 60))
-# Where the axes of `directions` point in RGB: that of c from black to white, the others across it, to colours.
+# The axes of `directions` in RGB: that of c runs from black to white, the others are orthogonal and give colours.
 AXES = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) * np.array([[0.8], [0.62], [0.62]]) / np.sqrt([[3], [2], [6]])
 
 
 def colours(x: Floats) -> Pixels:
     """Directions [..., N] → RGB [..., 3], similar colours for similar directions.
 
-    N = 2: the angle is the hue. N > 2: three components, that along c = 1 and two across it, become lightness and
-    colour; what points along c is white, against it black. (No map from a sphere of more dimensions can keep all.)
+    N = 2: the angle is the hue. N > 2: three components, one along c = 1 and two orthogonal to it, become lightness
+    and colour; oscillators along c are white, against it black. (No such map can preserve a higher-dimensional sphere.)
     """
     n = x.shape[-1]
     if n == 2:
@@ -71,7 +71,7 @@ def _circle_frames(result: Sweep) -> Iterator[Pixels]:
     """The phases on a circle and their mean, at a few coupling strengths; below, the order parameter so far."""
     names = [f"K = {result.couplings[k]:.2f}" for k in result.shown]
     width = CIRCLE * len(names)
-    # The colour tells slow from fast: the rank of ω, from blue to red.
+    # The colour shows the rank of ω, from slow (blue) to fast (red).
     rank = result.frequencies.argsort().argsort()[result.frame_oscillators] / max(len(result.frequencies) - 1, 1)
     hue = np.stack((rank, 0.25 + 0.5 * np.minimum(rank, 1 - rank), 1 - rank), -1)
     inks = [tuple(ink) for ink in (255 * hue).astype(int).tolist()]
@@ -101,9 +101,9 @@ def _circle(pen: ImageDraw.ImageDraw, left: int, name: str, states: Floats, inks
 
 
 class _Curve:
-    """Values over the steps in a box of pixels (left, top, right, bottom): faint, and in ink up to now.
+    """Values over the steps in a box of pixels (left, top, right, bottom): faint, and dark up to now.
 
-    With `logarithmic` time is log(step + 1), since the energy does most of its falling in the first steps.
+    With `logarithmic` time is log(step + 1), since the energy falls mostly in the first steps.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class _Curve:
         low = float(values.min()) if low is None else low
         high = float(values.max()) if high is None else high
         time = np.log1p(np.arange(len(values))) if logarithmic else np.arange(len(values))
-        self.x = left + (right - left) * time / time[-1]  # there are two values at least: T ≥ 1
+        self.x = left + (right - left) * time / time[-1]  # there are at least two values: T ≥ 1
         self.y = bottom - (bottom - top) * (values - low) / (high - low or 1.0)
 
     def draw(self, pen: ImageDraw.ImageDraw, now: int, ink: tuple[int, int, int]) -> None:
-        """Draw it with everything up to the step `now` in ink."""
+        """Draw the curve, dark up to the step `now`."""
         points = np.stack((self.x, self.y), -1)
         pen.rectangle(self.box, outline=FAINT)
         pen.line(points.flatten().tolist(), fill=FAINT)

@@ -18,7 +18,7 @@ from akorn.simulate.presets import Lattice
 from akorn.simulate.result import Progress, Simulation
 from akorn.theory import layer_conditions
 
-CHECKED = 64  # a side of the torus on which the appendix's conditions are asked, where the real one is larger
+CHECKED = 64  # side of the torus on which the appendix's conditions are checked, if the real one is larger
 
 
 def fish_silhouette(size: int) -> NDArray[np.bool_]:
@@ -40,13 +40,13 @@ def stimulus(size: int, n: int) -> Tensor:
 
 
 def directions(n: int) -> Tensor:
-    """[min(n, 3), n] orthonormal rows: that of c = 1, then two at right angles to it (the plane of Ω)."""
+    """[min(n, 3), n] orthonormal rows: that of c = 1, then two orthogonal to it (the plane of Ω)."""
     rows = [[1.0] * n, [1.0, -1.0] + [0.0] * (n - 2), [1.0, 1.0, -2.0] + [0.0] * (n - 3)]
     return F.normalize(torch.tensor(rows[: min(n, 3)], dtype=torch.float64), dim=1)
 
 
 def rotation(n: int, rate: float) -> Tensor:
-    """Ω [n, n]: a rotation in a plane at right angles to c = 1 (for n = 2 there is only the one plane)."""
+    """Ω [n, n]: a rotation in a plane orthogonal to c = 1 (for n = 2 there is only one plane)."""
     first, second = directions(n)[-2:]
     return rate * (torch.outer(second, first) - torch.outer(first, second))
 
@@ -59,9 +59,9 @@ def gaussian_kernel(n: int, size: int, width: float, strength: float) -> Tensor:
 def random_kernel(n: int, size: int, width: float, strength: float, generator: torch.Generator) -> Tensor:
     """J of normal numbers, blurred by a Gaussian of the given width: [n, n, size, size].
 
-    Each component's numbers sum to zero, so neighbours that all point one way exert no force: what grows from a
-    random start is a wave. `strength` is the fastest rate at which one can grow, the largest eigenvalue of J's
-    symmetric part; below ‖c‖ = √n no wave can enter where c holds, whatever numbers were drawn.
+    Each component's numbers sum to zero, so neighbours with a common direction exert no force, and waves grow from a
+    random start. `strength` is the fastest rate at which one can grow, the largest eigenvalue of J's symmetric part;
+    below ‖c‖ = √n no wave can enter the region that c holds, for any random numbers.
     """
     margin = math.ceil(3 * width)
     side = size + 2 * margin  # so that the blur needs no border
@@ -80,7 +80,7 @@ def growth_rate(kernel: Tensor) -> float:
     """The largest eigenvalue of (J + Jᵀ)/2 for a kernel [n, n, k, k]: over plane waves, J is a matrix for each."""
     side = max(64, kernel.shape[-1])
     waves = torch.fft.fft2(kernel, s=(side, side)).permute(2, 3, 0, 1)  # [side, side, n, n]
-    # The kernel's centre belongs at the origin: otherwise each wave has a phase that mixes up its parts.
+    # The kernel's centre must be at the origin: otherwise each wave has a phase that mixes real and imaginary parts.
     k = torch.arange(side, dtype=torch.float64) * (2 * math.pi * (kernel.shape[-1] // 2) / side)
     waves = waves * torch.polar(torch.ones(side, side, dtype=torch.float64), k[:, None] + k)[..., None, None]
     return float(torch.linalg.eigvalsh((waves + waves.mH) / 2).max())
@@ -137,7 +137,7 @@ def run_lattice(preset: str, s: Lattice, device: torch.device, progress: Progres
                     progress(step)
         energies.append(layer.energy(x, c, _energy))
         moved = torch.cat(movement).cpu().double().numpy()  # [steps, 2]
-    # A torus looks the same everywhere: what holds on one that the kernel fits on holds on any larger one.
+    # A torus is homogeneous: what holds on one that the kernel fits on holds on any larger one.
     enough = min(s.size, max(CHECKED, s.kernel_size))
     return Simulation(
         preset=preset,
@@ -155,7 +155,7 @@ def run_lattice(preset: str, s: Lattice, device: torch.device, progress: Progres
 
 
 def _energy(x: Tensor, jx: Tensor, c: Tensor) -> Tensor:
-    """Eq. 3, summed in float64 where there is one: late in a run a step changes the sum by little."""
+    """Eq. 3, summed in float64 if the device has it: late in a run a step changes the sum by little."""
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     return osc.energy(x.to(wide), jx.to(wide), c.to(wide))
 

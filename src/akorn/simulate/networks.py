@@ -1,4 +1,4 @@
-"""Who is coupled to whom in the classical model: the mean field, and graphs."""
+"""Which oscillators are coupled in the classical model: the mean field, and graphs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from akorn.nn.coupling import SparseCoupling
 
 
 class MeanFieldCoupling(nn.Module):
-    """Everyone coupled to everyone alike, J_ij = K/n·I: y_i = K·mean_j x_j, in time linear in their number.
+    """Uniform all-to-all coupling, J_ij = K/n·I: y_i = K·mean_j x_j, in linear time.
 
     Args:
         strength: K, one number or one for each sample, [B].
@@ -83,8 +83,8 @@ def _random(nodes: int, degree: int, rng: np.random.Generator) -> NDArray[np.int
 def _rewired(
     edges: dict[tuple[int, int], None], nodes: int, share: float, rng: np.random.Generator
 ) -> dict[tuple[int, int], None]:
-    """Watts and Strogatz: move one end of some edges to a random place, never doubling an edge or making a loop."""
-    kept = dict(edges)  # a dict keeps its order, which a set would not: the seed decides alone
+    """Watts and Strogatz: move one end of some edges to a random place, without duplicate edges or loops."""
+    kept = dict(edges)  # a dict keeps its order, unlike a set, so that only the seed matters
     for i, j in edges:
         if rng.random() >= share:
             continue

@@ -1,4 +1,4 @@
-"""What can be simulated: the presets and their options, checked before anything is computed. No torch here."""
+"""The presets and their options, checked before anything is computed. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DISTRIBUTIONS = ("lorentzian", "gaussian")
 DTYPES = ("float32", "float64")
 LARGEST_SEED = 2**63 - 1
 LARGEST = 1e6
-"""Bound on coupling strengths and frequencies: beyond, a step of float32 is noise."""
+"""Bound on coupling strengths and frequencies: beyond it, a step in float32 is noise."""
 MOST_BYTES = 4 * 2**30
-"""Bound on the memory of the states that are kept."""
+"""Bound on the memory of the kept states."""
 
 
 def _whole(name: str, value: object, least: int, most: int = 10**9) -> None:
@@ -51,21 +51,21 @@ def _memory(what: str, numbers: int, dtype: str, advice: str) -> None:
     size = numbers * (4 if dtype == "float32" else 8)
     if size > MOST_BYTES:
         most = MOST_BYTES // 2**30
-        raise AkornError(f"{what} take {size / 2**30:.1f} GiB, more than {most}: choose {advice}")
+        raise AkornError(f"{what} need {size / 2**30:.1f} GiB, more than {most}: choose {advice}")
 
 
 @dataclass(frozen=True)
 class Common:
-    """What every preset has."""
+    """Options of every preset."""
 
     steps: int
     """Number of steps T."""
     gamma: float
     """Step size γ."""
     seed: int = 0
-    """Of everything random."""
+    """The seed of all random numbers."""
     frames: int = 100
-    """At most so many states are kept for the animation, evenly in time, beside the first."""
+    """At most this many states, evenly spaced in time, are kept for the animation, plus the first."""
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:1, mps."""
     dtype: str = "float32"
@@ -79,7 +79,7 @@ class Common:
         _one_of("dtype", self.dtype, DTYPES)
 
     def frame_steps(self) -> list[int]:
-        """The steps whose states are kept: 0 and `steps` among them."""
+        """The steps whose states are kept, including 0 and `steps`."""
         count = min(self.frames, self.steps)
         return sorted({round(i * self.steps / count) for i in range(count + 1)})
 
@@ -101,7 +101,7 @@ class Lattice(Common):
     strength: float = 2.0
     """Size of J: the largest eigenvalue of its symmetric part, which for the Gaussian kernel is its sum."""
     omega: float = 0.0
-    """Natural frequency, shared by all: a rotation in a plane at right angles to c, so that Ωc = 0 (N > 2)."""
+    """Natural frequency, shared by all: a rotation in a plane orthogonal to c, so that Ωc = 0 (N > 2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,8 +112,8 @@ class Lattice(Common):
         if self.kernel_size % 2 == 0:
             raise AkornError(f"kernel_size must be odd, got {self.kernel_size}")
         if self.kernel_size // 2 > self.size:
-            raise AkornError(f"a kernel of {self.kernel_size} does not fit on a torus of {self.size} a side")
-        _number("kernel_width", self.kernel_width, least=0, most=self.kernel_size)  # flat, where it is as wide
+            raise AkornError(f"a kernel of {self.kernel_size} does not fit on a torus with sides of {self.size}")
+        _number("kernel_width", self.kernel_width, least=0, most=self.kernel_size)  # flat if it is as wide
         if self.kernel == "gaussian" and self.kernel_width == 0:
             raise AkornError("kernel_width of a Gaussian must be above 0, got 0")
         if 0 < self.kernel_width < 0.01:
@@ -130,7 +130,7 @@ class Classic(Common):
     """The classical Kuramoto model, N = 2: θ̇ᵢ = ωᵢ + K/⟨k⟩ Σⱼ Aᵢⱼ sin(θⱼ − θᵢ), swept over K."""
 
     oscillators: int = 1000
-    """How many."""
+    """Number of oscillators."""
     network: str = "all"
     """A: all (everyone with everyone), ring, small-world (Watts and Strogatz), random (Erdős and Rényi)."""
     degree: int = 10
@@ -138,7 +138,7 @@ class Classic(Common):
     rewiring: float = 0.1
     """Small world: the share of edges whose end is moved to a random place."""
     frequencies: str = "lorentzian"
-    """How the ωᵢ are spread, at evenly spaced quantiles: lorentzian or gaussian."""
+    """Distribution of the ωᵢ, at evenly spaced quantiles: lorentzian or gaussian."""
     spread: float = 1.0
     """Half width of the Lorentzian, standard deviation of the Gaussian."""
     k_min: float = 0.0
@@ -182,9 +182,9 @@ PRESETS: dict[str, Lattice | Classic] = {
 def settings_of(preset: str, **options: Any) -> Lattice | Classic:
     """The settings of a preset with some options changed; None means unchanged."""
     if preset not in PRESETS:
-        raise AkornError(f"unknown preset {preset!r}; known are: {', '.join(PRESETS)}")
+        raise AkornError(f"unknown preset {preset!r}; the presets are: {', '.join(PRESETS)}")
     base = PRESETS[preset]
-    known = [field.name for field in fields(base) if field.name != "kernel"]  # the kernel is what makes the preset
+    known = [field.name for field in fields(base) if field.name != "kernel"]  # the kernel defines the preset
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -192,5 +192,5 @@ def settings_of(preset: str, **options: Any) -> Lattice | Classic:
             raise AkornError(f"the preset {preset!r} has no option {name!r}; {hint}")
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(base, Lattice) and given.get("n") == 2 and "omega" not in given:
-        given["omega"] = 0.0  # in the plane no rotation leaves c where it is
+        given["omega"] = 0.0  # in the plane every rotation moves c
     return replace(base, **given)

@@ -1,4 +1,4 @@
-"""What a simulation returns: NumPy arrays, and what they say in a line."""
+"""What a simulation returns: NumPy arrays, and a one-line summary."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ class Sweep:
     frequencies: Floats
     """[oscillators]: ω."""
     critical_coupling: float
-    """2/(π g(0)): where theory has the onset, for infinitely many oscillators all coupled to all."""
+    """2/(π g(0)): the onset in theory, for infinitely many oscillators with all-to-all coupling."""
     onset: float | None
-    """Where this sweep has the onset (`measured_onset`); None if it shows none."""
+    """The onset in this sweep (`measured_onset`); None if it shows none."""
     frames: Floats
     """[frames, shown, some oscillators, 2]: states at `frame_steps`, for the few couplings in `shown`."""
     frame_steps: NDArray[np.int64]
     """[frames]"""
     frame_oscillators: NDArray[np.int64]
-    """Which oscillators are in the frames: all, or as many as can be told apart."""
+    """Which oscillators are in the frames: all, or as many as can be distinguished."""
     shown: NDArray[np.int64]
     """[shown]: indices into `couplings`."""
     energies: Floats

@@ -1,4 +1,4 @@
-"""The one function that runs a preset."""
+"""The function that runs a preset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Animations and figures as files, written whole or not at all."""
+"""Writes animations and figures to files, atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SECONDS = 5  # how long an animation lasts
 def check_output(out: Path) -> Path:
     """Raise AkornError unless an animation can be written there; returns the path of the figure beside it."""
     if out.suffix.lower() not in ENDINGS:
-        raise AkornError(f"{out}: an animation ends in {' or '.join(ENDINGS)}, not in {out.suffix or 'nothing'!r}")
+        raise AkornError(
+            f"{out}: the name of an animation must end in {' or '.join(ENDINGS)}, not in {out.suffix or 'nothing'!r}"
+        )
     figure = out.with_suffix(".png")
     check_writable(out)
     check_writable(figure)
@@ -29,7 +31,7 @@ def check_output(out: Path) -> Path:
 
 
 def write_animation(result: Simulation | Sweep, out: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Write the animation, a GIF or an MP4 by the ending; `progress` is called with the frames done."""
+    """Write the animation, a GIF or an MP4 according to the suffix; `progress` is called with the frames done."""
     check_output(out)
 
     def frames() -> Iterator[Pixels]:
@@ -38,7 +40,7 @@ def write_animation(result: Simulation | Sweep, out: Path, progress: Callable[[i
             if progress is not None:
                 progress(done)
 
-    rate = min(max(len(result.frames) // SECONDS, 4), 25)  # frames a second
+    rate = min(max(len(result.frames) // SECONDS, 4), 25)  # frames per second
     if out.suffix.lower() == ".gif":
         write_gif(out, map(Image.fromarray, frames()), milliseconds=1000 // rate, optimize=True)
     else:

@@ -16,7 +16,7 @@ from akorn.sudoku.net import GRID, Result, SudokuNet
 
 
 class _Baseline(SudokuNet):
-    """Embedding, a body that iterates, head. Starts are not random: a generator and x0 change nothing."""
+    """Embedding, an iterated body, and a head. The start is not random: `generator` and `x0` have no effect."""
 
     def evolve(
         self,
@@ -55,7 +55,7 @@ class _Baseline(SudokuNet):
 
     @abstractmethod
     def finish(self, x: Tensor) -> Tensor:
-        """What follows its last step."""
+        """What follows the last step of the last block."""
 
     def energy(self, x: Tensor) -> Tensor:
         """The energy of a state, [B], where the model has one."""
@@ -94,7 +94,7 @@ class ItrSASudoku(_Baseline):
         return self.body.norm(self._last.finish(x))
 
     def answer(self, c: Tensor) -> Tensor:
-        """[B, 81, C] → logits [B, 81, 9], float32: a linear map of what the last norm gives."""
+        """[B, 81, C] → logits [B, 81, 9], float32: a linear map of the last norm's output."""
         return self.head(c).float() if self.final_norm else super().answer(c)
 
     def compile_step(self, **options: object) -> None:

@@ -1,4 +1,4 @@
-"""Boards as text and as arrays: parsing, formatting, and what is wrong with a board, in words.
+"""Boards as text and as arrays: parsing, formatting, and messages that say what is wrong with a board.
 
 A board is a uint8 array of 81 digits, row by row, 0 for a blank. Rows, columns and boxes are counted from 1 in every
 message, boxes row by row like the squares.
@@ -27,7 +27,7 @@ _TIMES = {2: "twice", 3: "three times", 4: "four times"}
 
 @dataclass(frozen=True)
 class Conflict:
-    """One digit that stands more than once in one row, column or box."""
+    """A digit that occurs more than once in a row, column or box."""
 
     digit: int
     kind: str  # "row", "column" or "box"
@@ -36,7 +36,7 @@ class Conflict:
 
     def __str__(self) -> str:
         times = _TIMES.get(len(self.squares), f"{len(self.squares)} times")
-        return f"digit {self.digit} stands {times} in {self.kind} {self.number}: {self._places()}"
+        return f"digit {self.digit} occurs {times} in {self.kind} {self.number}: {self._places()}"
 
     def _places(self) -> str:
         if self.kind == "row":
@@ -59,20 +59,20 @@ def as_board(board: ArrayLike) -> Board:
     """81 digits, flat or 9×9, as a uint8 array of 81."""
     array = np.asarray(board)
     if array.shape not in ((81,), (9, 9)):
-        raise ValueError(f"a board has shape [81] or [9, 9], this one has {list(array.shape)}")
+        raise ValueError(f"a board must have shape [81] or [9, 9], got {list(array.shape)}")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"a board holds integers, this one {array.dtype}")
+        raise ValueError(f"a board must hold integers, got {array.dtype}")
     if array.min() < 0 or array.max() > 9:
         wrong = array[(array < 0) | (array > 9)][0]
-        raise ValueError(f"a board holds digits from 0 (blank) to 9, this one has {wrong}")
+        raise ValueError(f"a board must hold digits from 0 (blank) to 9, got {wrong}")
     return array.reshape(81).astype(np.uint8)
 
 
 def parse_board(text: str, *, check: bool = True) -> Board:
-    """Read a puzzle: 81 characters, digits 1-9 and 0, '.', '_' or an empty place for a blank.
+    """Read a puzzle: 81 characters, digits 1-9, and 0, '.', '_' or a space for a blank.
 
     A text of several lines may have spaces and ruling lines ('|', '-', '+') between the squares. With `check`, givens
-    that contradict each other are an error.
+    that contradict each other raise an error.
     """
     text = _one_line(text)
     foreign = next((place for place, character in enumerate(text) if character not in _DIGITS), None)
@@ -94,7 +94,7 @@ def parse_board(text: str, *, check: bool = True) -> Board:
 
 
 def _one_line(text: str) -> str:
-    """The squares alone, of a board on one line or on several."""
+    """The squares of a board written on one line or on several, without spaces and borders."""
     if "\n" not in text.strip():
         empty = len(text) == 81 and set(text) <= set("123456789 ")
         return text.replace(" ", "0") if empty else text.strip()
@@ -112,7 +112,7 @@ def format_board(board: ArrayLike, *, blank: str = "0") -> str:
 
 
 def conflicts(board: ArrayLike) -> list[Conflict]:
-    """Every digit that stands more than once in a row, column or box; blanks clash with nothing."""
+    """Every digit that occurs more than once in a row, column or box; blanks never conflict."""
     digits = as_board(board)[UNITS]  # [27, 9]
     found = []
     counts = (digits[:, :, None] == np.arange(1, 10)).sum(1)  # [27, 9]: how often unit u holds digit d
@@ -123,7 +123,7 @@ def conflicts(board: ArrayLike) -> list[Conflict]:
 
 
 def conflict_squares(board: ArrayLike) -> NDArray[np.bool_]:
-    """[81]: the squares that take part in a conflict."""
+    """[81]: the squares that are part of a conflict."""
     mask = np.zeros(81, dtype=np.bool_)
     for conflict in conflicts(board):
         mask[list(conflict.squares)] = True
@@ -131,7 +131,7 @@ def conflict_squares(board: ArrayLike) -> NDArray[np.bool_]:
 
 
 def changed_givens(board: ArrayLike, puzzle: ArrayLike) -> list[int]:
-    """The squares whose given of the puzzle the board does not keep."""
+    """The squares where the board differs from a given of the puzzle."""
     given = as_board(puzzle)
     return np.flatnonzero((given != 0) & (given != as_board(board))).tolist()
 
@@ -145,7 +145,7 @@ def is_valid_solution(board: ArrayLike, puzzle: ArrayLike | None = None) -> bool
 
 
 def valid_solutions(boards: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """[B]: which of many boards [B, 81] are complete and correct."""
+    """[B]: which of the boards [B, 81] are complete and correct."""
     bits = np.left_shift(np.uint16(1), boards.astype(np.uint16))  # digit d is bit d
     seen = np.bitwise_or.reduce(bits[:, UNITS], axis=2)  # [B, 27]
     valid: NDArray[np.bool_] = (seen == 0b1111111110).all(1)

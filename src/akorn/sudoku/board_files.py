@@ -1,7 +1,7 @@
 """Data sets of boards: lines of `puzzle,solution` (the RRN format), tables with a header, and the SATNet tensors.
 
-`load_csv` and `load_satnet` give arrays of all boards, or an error that says where the first mistake is.
-`board_reader.py` reads people's files, in which the boards that can be read are wanted and the others named.
+`load_csv` and `load_satnet` return arrays of all boards, or raise an error that locates the first mistake.
+`board_reader.py` is for users' files: it returns every board that can be read and reports the others.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _WIDTH = 81 + 1 + 81  # of a puzzle,solution line
 
 
 def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The lines that hold boards, with their numbers, as `puzzle,solution`: no blank ones, no comments, no header."""
+    """The lines with boards and their numbers, as `puzzle,solution`, without empty lines, comments and the header."""
     table = Table()
     for number, line in enumerate(lines, 1):
-        line = line.strip().lstrip("\ufeff")  # the mark that some editors put first
+        line = line.strip().lstrip("\ufeff")  # a byte order mark
         if line and not line.startswith("#") and not table.is_header(line):
             yield number, table.two_fields(line)
 
 
 def load_csv(path: str | Path) -> tuple[Boards, Boards]:
-    """All puzzles and solutions of a `puzzle,solution` file, uint8 [B, 81] each; the first bad line is an error."""
+    """All puzzles and solutions of a `puzzle,solution` file, uint8 [B, 81] each; the first bad line raises an error."""
     numbered = list(_content(file_lines(Path(path))))
     if not numbered:
-        raise AkornError(f"{path} has no board in it: expected lines of puzzle,solution")
+        raise AkornError(f"{path} contains no boards: expected lines of puzzle,solution")
     puzzles = np.empty((len(numbered), 81), dtype=np.uint8)
     solutions = np.empty((len(numbered), 81), dtype=np.uint8)
 
@@ -58,21 +58,21 @@ def load_csv(path: str | Path) -> tuple[Boards, Boards]:
     good[good] = valid_solutions(solutions[good])
     good &= ((puzzles == 0) | (puzzles == solutions)).all(1)
 
-    # The others one by one: they are either written with spaces or quotes, or wrong.
+    # The others are read one by one: they have spaces or quotes, or are wrong.
     for index in np.flatnonzero(~good).tolist():
         item = parse_line(*numbered[index])
         if item.error is not None:
             raise AkornError(f"{path}, line {item.number}: {item.error}")
         if item.puzzle is None or item.solution is None:
-            raise AkornError(f"{path}, line {item.number}: no solution, expected puzzle,solution")
+            raise AkornError(f"{path}, line {item.number}: the solution is missing, expected puzzle,solution")
         puzzles[index], solutions[index] = item.puzzle, item.solution
     return puzzles, solutions
 
 
 def load_satnet(folder: str | Path) -> tuple[Boards, Boards]:
-    """Puzzles and solutions, uint8 [B, 81] each, of SATNet's `features.pt` and `labels.pt`.
+    """Puzzles and solutions, uint8 [B, 81] each, from SATNet's `features.pt` and `labels.pt`.
 
-    Both are one-hot, [B, 9, 9, 9] (row, column, digit); a blank of the features is all zero.
+    Both are one-hot, [B, 9, 9, 9] (row, column, digit); a blank in the features is all zeros.
     """
     features, puzzles = _load_one_hot(Path(folder) / "features.pt")
     labels, solutions = _load_one_hot(Path(folder) / "labels.pt")
@@ -97,9 +97,9 @@ def _load_one_hot(path: Path) -> tuple[Path, Boards]:
         raise AkornError(f"{path} does not exist: a SATNet folder holds features.pt and labels.pt")
     try:
         tensor: torch.Tensor = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # damaged files fail in many ways, foreign objects are refused by weights_only
+    except Exception:  # damaged files fail in many ways; weights_only refuses other objects
         foreign = foreign_objects(path)
-        reason = "it holds other objects, which are never loaded" if foreign else "it is damaged or no file of torch's"
+        reason = "it contains other objects, which are never loaded" if foreign else "it is damaged or not a torch file"
         raise AkornError(f"{path} cannot be read as a tensor: {reason}") from None
     if not isinstance(tensor, torch.Tensor):
         raise AkornError(f"{path} holds a {type(tensor).__name__}, expected a tensor [boards, 9, 9, 9]")

@@ -1,7 +1,7 @@
-"""Boards as pictures: one board as PNG, digits settling step by step as an animated GIF.
+"""Boards as pictures: one board as a PNG, or the digits settling step by step as an animated GIF.
 
-Givens are dark on grey. What was filled in is blue, the fainter the less sure it is, red where it clashes; a square
-whose digit has just changed lights up. Under the board the energy's curve grows with the steps.
+Givens are dark on grey. Answers are blue, fainter where the model is less sure, and red where they conflict; a square
+whose digit has just changed lights up. Below the board the energy curve grows with the steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Colour = tuple[int, int, int]
 
-_SCALE = 2  # drawn twice as large, then made smaller: smooth lines and digits
+_SCALE = 2  # drawn at twice the size and scaled down, for smooth lines and digits
 _SQUARE, _MARGIN, _HEAD, _CURVE = 44, 22, 40, 96  # pixels of the finished picture
 _BOARD = 9 * _SQUARE
 _WIDTH = _BOARD + 2 * _MARGIN
@@ -38,7 +38,7 @@ _BLUE: Colour = (21, 101, 192)
 _RED: Colour = (211, 47, 47)
 _GREEN: Colour = (46, 125, 50)
 _GLOW: Colour = (255, 224, 130)
-_FADE = (0.9, 0.5, 0.25)  # how bright a changed square is, by the steps since
+_FADE = (0.9, 0.5, 0.25)  # brightness of a changed square, by the number of steps since then
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Film:
 
 
 def _mix(colour: Colour, ground: Colour, share: float) -> Colour:
-    """`share` of the colour over the ground: what opacity looks like on it."""
+    """The colour at opacity `share` over the background."""
     red, green, blue = (round(share * a + (1 - share) * b) for a, b in zip(colour, ground, strict=True))
     return red, green, blue
 
@@ -125,7 +125,7 @@ def _draw_heading(draw: ImageDraw.ImageDraw, film: _Film, step: int, heading: st
 
 def _draw_squares(draw: ImageDraw.ImageDraw, film: _Film, step: int) -> None:
     board, given = film.frames[step], film.puzzle != 0
-    wrong = conflict_squares(board) & (~given | (film.puzzle != board))  # a given is never to blame
+    wrong = conflict_squares(board) & (~given | (film.puzzle != board))  # a given is never marked as wrong
     glow = np.zeros(81)
     for age in range(min(step, len(_FADE))):
         changed = film.frames[step - age] != film.frames[step - age - 1]
@@ -172,7 +172,7 @@ def _draw_energy(draw: ImageDraw.ImageDraw, energy: Floats, step: int, top: int)
 
 @cache
 def _palette() -> Image.Image:
-    """The 256 colours of every animation: each ink on each ground in even shades, so that nothing flickers."""
+    """The 256 colours of every animation: each foreground on each background in even shades, to avoid flicker."""
     from PIL import Image
 
     grounds = [_PAPER, *(_mix(_GLOW, _PAPER, share) for share in _FADE)]
@@ -193,7 +193,7 @@ def board_figure(
     confidence: ArrayLike | None = None,
     heading: str | None = None,
 ) -> None:
-    """Write a picture of one board [81] as PNG, with its confidence [81] where there is one."""
+    """Write a picture of one board [81] as PNG, optionally with its confidence [81]."""
     sure = None if confidence is None else np.asarray(confidence)[None]
     film = _Film.of(as_board(board)[None], puzzle, sure, None)
     with replacing(path) as temporary:

@@ -1,9 +1,9 @@
-"""The one reader of people's puzzles, from the command line, a file or standard input, as they come.
+"""Reads users' puzzles from the command line, a file or standard input, one after the other.
 
-It understands, also mixed: a puzzle per line; lines of `puzzle,solution`; tables with a header, such as
-Sudoku-Extreme's `source,question,answer,rating`; and boards drawn on nine lines (`grids.py`), with blank lines or
-titles such as `Grid 01` between them or not. Lines that begin with '#' are comments. What cannot be read becomes an
-item with its error, and the reading goes on.
+It understands these forms, also mixed: one puzzle per line; lines of `puzzle,solution`; tables with a header, such as
+Sudoku-Extreme's `source,question,answer,rating`; and boards drawn on nine lines (`grids.py`), with or without
+blank lines or titles such as `Grid 01` between them. Lines that begin with '#' are comments. A board that cannot be
+read becomes an item with an error, and reading continues.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from akorn.errors import AkornError
 from akorn.sudoku.board import Board, changed_givens, conflicts, parse_board, square_name
 from akorn.sudoku.grids import BARS, has_empty_places, is_ruler, looks_like_a_row
 
-LONGEST = 10_000  # characters of a line; what is longer is not read as a board
-ENDLESS = 10_000_000  # characters after which a line is taken to have no end, and the reading stops
+LONGEST = 10_000  # characters; a longer line is not read as a board
+ENDLESS = 10_000_000  # characters; reading stops at a longer line, which may never end
 _SHOWN = 200  # characters of an unreadable board that its item keeps
 
 _PUZZLE = {"puzzle", "puzzles", "quiz", "quizzes", "board", "boards", "sudoku", "question", "questions", "givens"}
@@ -35,7 +35,7 @@ _TITLE = re.compile(r"(grid|puzzle|board|sudoku)\s*(no\.?|#|nr\.?)?\s*\d+\s*:?",
 
 @dataclass(frozen=True)
 class BoardLine:
-    """One board that was read: the puzzle, with its solution where the file has it, or what is wrong with it."""
+    """One board: the puzzle, and its solution if the file has it, or an error."""
 
     number: int  # of its first line, from 1
     text: str  # the puzzle as it was written
@@ -45,7 +45,7 @@ class BoardLine:
 
 
 def read_boards(source: str | Path | Iterable[str]) -> Iterator[BoardLine]:
-    """Go through a file of boards ('-' is standard input), or through lines of text, as they come."""
+    """Yield the boards of a file ('-' is standard input) or of lines of text."""
     lines: Iterable[str]
     if isinstance(source, str | Path):
         name = "standard input" if str(source) == "-" else str(source)
@@ -57,11 +57,11 @@ def read_boards(source: str | Path | Iterable[str]) -> Iterator[BoardLine]:
         empty = False
         yield board
     if empty:
-        raise AkornError(f"{name} has no board in it: expected puzzles of 81 characters, or boards of nine lines")
+        raise AkornError(f"{name} contains no boards: expected puzzles of 81 characters, or boards of nine lines")
 
 
 def read_text(text: str) -> Iterator[BoardLine]:
-    """Go through the boards of a text, such as an argument."""
+    """Yield the boards of a text, such as a command-line argument."""
     return read_boards(_bounded(io.StringIO(text, newline=None)))
 
 
@@ -71,12 +71,12 @@ class _Reader:
     def __init__(self) -> None:
         self.table = Table()
         self.rows: list[tuple[int, str]] = []  # number and text of the lines of a drawn board
-        self.bands = 0  # how many times an empty line stood after three rows of it
-        self.spaces: list[tuple[int, str]] = []  # lines of spaces, which may be the empty rows that a board begins with
+        self.bands = 0  # number of empty lines after three rows of it
+        self.spaces: list[tuple[int, str]] = []  # lines of spaces, which may be the empty first rows of a board
 
     def read(self, lines: Iterable[str]) -> Iterator[BoardLine]:
         for number, line in enumerate(lines, 1):
-            yield from self._take(number, line.rstrip("\r\n").lstrip("\ufeff"))  # some editors put that mark first
+            yield from self._take(number, line.rstrip("\r\n").lstrip("\ufeff"))  # a byte order mark
         yield from self._end()
 
     def _take(self, number: int, line: str) -> Iterator[BoardLine]:
@@ -98,7 +98,7 @@ class _Reader:
             yield parse_line(number, self.table.two_fields(line))
 
     def _take_empty(self, number: int, line: str) -> Iterator[BoardLine]:
-        """An empty line ends a board, or stands between its bands of three rows; nine spaces may be an empty row."""
+        """An empty line ends a board or separates its bands of three rows; nine spaces may be an empty row."""
         count = len(self.rows)
         if len(line) >= 9 and any(has_empty_places(row) for _, row in self.rows):
             yield from self._take_row(number, line)
@@ -106,13 +106,13 @@ class _Reader:
             self.bands += 1
         else:
             yield from self._end()
-            self.spaces = [*self.spaces[-7:], (number, line)] if len(line) >= 9 else []  # one row is not empty
+            self.spaces = [*self.spaces[-7:], (number, line)] if len(line) >= 9 else []  # at least one row is not empty
 
     def _take_row(self, number: int, line: str) -> Iterator[BoardLine]:
         if not self.rows and has_empty_places(line) and not set(line) & BARS:
             self.rows = self.spaces
         self.spaces = []
-        if len(self.rows) == 6 and self.bands == 1:  # what seemed a band was a board cut short
+        if len(self.rows) == 6 and self.bands == 1:  # the supposed band was an incomplete board
             rest = self.rows[3:]
             self.rows = self.rows[:3]
             yield from self._end()
@@ -129,7 +129,7 @@ class _Reader:
         text = "\n".join(row for _, row in rows)
         try:
             if 1 < len(rows) < 9:
-                raise AkornError(f"a board has nine rows, this one has {len(rows)}: lines {first} to {last}")
+                raise AkornError(f"a board has nine rows, but this one has {len(rows)}: lines {first} to {last}")
             yield BoardLine(first, text, parse_board(text))
         except AkornError as error:
             yield BoardLine(first, _shortened(text), error=str(error))
@@ -139,11 +139,11 @@ class Table:
     """Which fields of a line hold the puzzle and its solution: the first two, unless a header says otherwise."""
 
     def __init__(self) -> None:
-        self.width: int | None = None  # of the header, where there was one
+        self.width: int | None = None  # of the header, if there is one
         self.puzzle, self.solution = 0, 1
 
     def is_header(self, line: str) -> bool:
-        """Whether the line names columns; if so, the lines after it are read by them."""
+        """Whether the line is a header; if so, its column names apply to the lines after it."""
         if len(line) >= 81:
             return False
         names = [field.lower() for field in _fields(line)]
@@ -155,7 +155,7 @@ class Table:
         return True
 
     def two_fields(self, line: str) -> str:
-        """The line as `puzzle,solution`, where it has other fields besides; as it is where these cannot be told."""
+        """The line reduced to `puzzle,solution`; unchanged if the fields cannot be told apart."""
         if self.width is None and line.count(",") < 3:
             return line
         fields = _fields(line)
@@ -172,18 +172,18 @@ class Table:
 def _fields(line: str) -> list[str]:
     fields = line.split(",")
     if '"' in line:
-        with suppress(csv.Error):  # a quoted field may have commas of its own
+        with suppress(csv.Error):  # a quoted field may contain commas
             fields = next(csv.reader([line], skipinitialspace=True), fields)
     return [field.strip().strip('"') for field in fields]
 
 
 def parse_line(number: int, line: str) -> BoardLine:
-    """Read `puzzle` or `puzzle,solution`; mistakes are in the item's `error`."""
-    fields = _fields(line) if "," in line or '"' in line else [line]  # the spaces of a puzzle alone may be its blanks
+    """Read `puzzle` or `puzzle,solution`; mistakes go to the item's `error`."""
+    fields = _fields(line) if "," in line or '"' in line else [line]  # spaces in a lone puzzle may be blanks
     text = fields[0]
     try:
         if len(fields) > 2:
-            raise AkornError(f"expected puzzle or puzzle,solution, this line has {len(fields)} fields")
+            raise AkornError(f"expected puzzle or puzzle,solution, but this line has {len(fields)} fields")
         puzzle = parse_board(text)
         solution = _parse_solution(fields[1], puzzle) if len(fields) == 2 and fields[1] else None
     except AkornError as error:
@@ -205,11 +205,11 @@ def check_solution(solution: Board, puzzle: Board) -> None:
     if not solution.all():
         raise AkornError(f"the solution has a blank at {square_name(int(np.argmin(solution)))}")
     if clashes := conflicts(solution):
-        raise AkornError(f"the solution is no Sudoku: {clashes[0]}")
+        raise AkornError(f"the solution is not a valid Sudoku: {clashes[0]}")
     if changed := changed_givens(solution, puzzle):
         square = changed[0]
         raise AkornError(
-            f"the solution has {solution[square]} at {square_name(square)}, the puzzle gives {puzzle[square]}"
+            f"the solution has {solution[square]} at {square_name(square)}, but the puzzle has {puzzle[square]}"
         )
 
 
@@ -218,9 +218,9 @@ def _shortened(text: str) -> str:
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, of which one that is too long comes cut."""
+    """The lines of a file; a line that is too long is cut."""
     try:
-        # What is no UTF-8 becomes a character that no board has, so that its line alone is refused.
+        # Invalid UTF-8 becomes a character that no board contains, so only its line is refused.
         with path.open(encoding="utf-8", errors="replace") as file:
             yield from _bounded(file)
     except OSError as error:
@@ -239,9 +239,9 @@ def _standard_input() -> Iterator[str]:
 
 
 def _bounded(file: TextIO) -> Iterator[str]:
-    """The lines of a file, each cut after LONGEST + 1 characters, so that a line without an end fills no memory.
+    """The lines of a file, each cut after LONGEST + 1 characters, so that an endless line does not fill the memory.
 
-    Nothing is read after a line of more than ENDLESS characters: it may have no end at all.
+    Nothing is read after a line of more than ENDLESS characters: it may never end.
     """
     while line := file.readline(LONGEST + 1):
         yield line

@@ -1,4 +1,4 @@
-"""The Sudoku models' settings, one dataclass per architecture. Torch-free, so that `--help` reads them quickly."""
+"""The Sudoku models' settings, one dataclass per architecture. Imports no torch, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SudokuConfig:
     blocks: int = 1
     """Blocks L."""
     steps: int = 16
-    """Steps T in training, and when nothing else is said."""
+    """Steps T in training, and the default everywhere else."""
     omega: bool = True
     """Whether the oscillators have a natural frequency Ω."""
     symmetric: bool = False
@@ -62,7 +62,7 @@ class ItrSAConfig:
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
-    """What models had whose folders do not tell."""
+    """Values for model folders that do not name these settings."""
 
 
 @ARCHITECTURES.add("energy-transformer", model="akorn.sudoku.baselines:EnergyTransformerSudoku")
@@ -83,7 +83,7 @@ ModelConfig = SudokuConfig | ItrSAConfig | EnergyTransformerConfig
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse values that cannot be, each with what was expected."""
+    """Refuse impossible values and say what was expected."""
     check_fields(config)
     if config.channels % config.heads:
         raise AkornError(f"{config.channels} channels cannot be split into {config.heads} heads")

@@ -25,16 +25,16 @@ def load(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> tuple[Boards, Boards]:
-    """Puzzles and solutions, uint8 [B, 81] each, of a CSV file or a SATNet folder; without a path, generated ones.
+    """Puzzles and solutions, uint8 [B, 81] each, from a CSV file or a SATNet folder, or generated if there is no path.
 
-    The options describe the boards to generate and mean nothing where there is a path.
+    The options describe the boards to generate; they are ignored if there is a path.
     """
     if path is None:
         return make(count, givens, seed, workers, progress)
     path = Path(path)
     if path.is_dir():
         if not any((path / name).exists() for name in ("features.pt", "labels.pt")):
-            raise AkornError(f"{path} is a folder without features.pt and labels.pt: expected those or a CSV file")
+            raise AkornError(f"{path} is a folder without features.pt and labels.pt: expected these or a CSV file")
         return load_satnet(path)
     return load_csv(path)
 
@@ -53,7 +53,7 @@ class SudokuData:
         if left.ndim != 2 or left.shape[1] != 81 or left.shape != right.shape or len(left) == 0:
             raise ValueError(f"puzzles and solutions must both be [B, 81], got {left.shape} and {right.shape}")
         if left.max() > 9 or left.min() < 0 or right.max() > 9 or right.min() < 1:
-            raise ValueError("puzzles hold digits 0 (blank) to 9, solutions 1 to 9; these hold others")
+            raise ValueError("puzzles must hold digits from 0 (blank) to 9, and solutions from 1 to 9")
         self.puzzles = torch.from_numpy(left.astype(np.uint8)).to(device)
         self.solutions = torch.from_numpy(right.astype(np.uint8)).to(device)
         self.symmetries = symmetries
@@ -63,21 +63,21 @@ class SudokuData:
 
     @property
     def device(self) -> torch.device:
-        """Where the boards are, and the batches will be."""
+        """The device of the boards and of the batches."""
         return self.puzzles.device
 
     def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Puzzle and solution, int64 [B, 81] each, of those boards; the generator draws their symmetries."""
+        """Puzzle and solution, int64 [B, 81] each, of the boards with these indices; the generator draws symmetries."""
         indices = indices.to(self.device)
         puzzle, solution = self.puzzles[indices], self.solutions[indices]
         if self.symmetries is not None:
             if generator is None:
-                raise ValueError("symmetries need a generator, so that a run can be repeated")
+                raise ValueError("symmetries need a generator, so that runs are reproducible")
             puzzle, solution = self.symmetries(puzzle, solution, generator)
         return puzzle.long(), solution.long()
 
     def fingerprint(self) -> str:
-        """SHA-256 of all boards in their order, puzzles then solutions, wherever they are."""
+        """SHA-256 of all boards in order, puzzles then solutions, on any device."""
         digest = hashlib.sha256()
         for boards in (self.puzzles, self.solutions):
             digest.update(boards.cpu().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""How hard a board is: by what the exact solver has to search, not by its number of givens.
+"""How hard a board is, measured by the search of the exact solver, not by the number of givens.
 
 | class | the exact solver (`exact.py`) |
 |---|---|
@@ -28,7 +28,7 @@ DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 EASY = 6
 """Rounds of naked singles up to which a board is easy."""
 EXTREME = 11
-"""Search nodes from which a board is extreme."""
+"""The number of search nodes from which a board counts as extreme."""
 
 
 def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
@@ -60,7 +60,7 @@ def difficulty_of(puzzle: ArrayLike) -> Difficulty:
     return _classify(as_board(puzzle).tobytes())
 
 
-@lru_cache(maxsize=100_000)  # the same boards are scored again and again in training
+@lru_cache(maxsize=100_000)  # training scores the same boards repeatedly
 def _classify(board: bytes) -> Difficulty:
     return classify_candidates(to_candidates(list(board)))
 
@@ -79,6 +79,6 @@ def classify_candidates(x: int) -> Difficulty:
 
 
 def count_difficulties(puzzles: Iterable[ArrayLike]) -> dict[str, int]:
-    """How many boards are of each class, in the order of the classes; those without a board are left out."""
+    """How many boards are of each class, in the order of the classes; empty classes are left out."""
     found = [difficulty_of(puzzle) for puzzle in puzzles]
     return {name: found.count(name) for name in DIFFICULTIES if name in found}

@@ -1,9 +1,9 @@
-"""A chunk of samples through T steps, where those that have settled may leave early.
+"""Run a chunk of samples for T steps, where samples that have settled may stop early.
 
-A sample has settled when the digits on its blanks are the same as a block of steps before, and the mean energy of
-the block differs from that of the block before by at most a tolerance, relative. (Means, since the energy of a trained
-model goes on swinging from step to step.) The others are packed together, so that less work is left; the energies
-that a sample no longer has are filled with its last mean, so that sums over the steps still compare.
+A sample has settled when the digits on its blanks are the same as one block of steps ago, and the mean energy of the
+block differs from that of the previous block by at most a relative tolerance. (Means, because the energy of a trained
+model keeps oscillating from step to step.) The remaining samples are packed together, which saves work. The missing
+energies of a sample are filled with its last mean, so that sums over the steps remain comparable.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from akorn.sudoku.model import ENERGY_NAMES, SudokuModel, may_fuse
 from akorn.sudoku.net import Result, SudokuNet
 
 BLOCK = 8
-"""Steps between two looks at the samples: those of a CUDA graph, and more than twice a swing of the energy."""
+"""Steps between two checks: as many as a CUDA graph has, and more than two periods of the energy."""
 
-_PACK = {"cuda": 256}  # samples are packed to multiples of this, since graphs and compiled steps know one size
+_PACK = {"cuda": 256}  # samples are packed to multiples of this, since graphs and compiled steps have a fixed size
 
 
 def check_tolerance(tolerance: float | None) -> None:
@@ -44,7 +44,7 @@ def evolve(
     tolerance: float | None = None,
     wanted: Tensor | None = None,
 ) -> tuple[Result, Tensor]:
-    """`model.evolve` for solving, and how many steps each sample took: [B] int64.
+    """Run `model.evolve` for solving; also returns how many steps each sample took, [B] int64.
 
     Args:
         model: any Sudoku model without a tolerance, AKOrN with one.
@@ -52,8 +52,8 @@ def evolve(
         steps: T, at most.
         x0: the starts of the blanks, [B, 81, C].
         energy: which energy.
-        tolerance: samples whose energy changes by less, relative, may leave; None for none.
-        wanted: [B] bool; the others are padding, and may leave at once.
+        tolerance: samples whose energy changes by a smaller fraction may stop; None for no early exit.
+        wanted: [B] bool; the others are padding and may stop immediately.
 
     """
     check_tolerance(tolerance)
@@ -61,14 +61,14 @@ def evolve(
         result = model.evolve(puzzle, steps, x0=x0, energy=energy)
         return result, torch.full((len(puzzle),), steps, device=puzzle.device)
     if not isinstance(model, SudokuModel):
-        raise AkornError(f"early exit needs AKOrN's energy, {type(model).__name__} has none of its kind")
+        raise AkornError(f"early exit needs AKOrN's energy, which {type(model).__name__} does not have")
     x, c, steps = model.begin(puzzle, steps, x0=x0)
     last = cast(akn.KuramotoBlock, model.blocks[-1])
     return _Stream(model, last, puzzle, x, c, steps, wanted).run(energy, tolerance)
 
 
 class _Stream:
-    """The samples that are still running, packed, and what came of all."""
+    """The samples that are still running, packed, and the results of all."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class _Stream:
         self.logits = torch.zeros(samples, 81, 9, device=device)
         self.energies = torch.zeros(steps, samples, device=device)
         self.used = torch.full((samples,), steps, device=device)
-        # Of the packed samples [S]: which they are, whether they run on, and what they were a block ago.
+        # For the packed samples [S]: their indices, whether they are still running, and their state one block ago.
         self.x, self.c, self.puzzle = x, c, puzzle
         self.row = torch.arange(samples, device=device)
         self.running = torch.ones_like(self.row, dtype=torch.bool) if wanted is None else wanted.clone()
         self.mean = torch.full((samples,), torch.inf, device=device)
-        self.digits = torch.zeros(samples, 81, dtype=torch.int64, device=device)  # 0: not looked at
+        self.digits = torch.zeros(samples, 81, dtype=torch.int64, device=device)  # 0: not checked yet
 
     def run(self, energy: EnergyFunction, tolerance: float) -> tuple[Result, Tensor]:
         """All steps, in blocks."""
@@ -111,7 +111,7 @@ class _Stream:
         return Result(self.logits, self.energies, None), self.used
 
     def _leave(self, mean: Tensor, done: int, tolerance: float) -> None:
-        """Let go of the samples that have settled; only where the energy has are the digits looked at."""
+        """Stop the samples that have settled; digits are computed only where the energy has settled."""
         still = (mean - self.mean).abs() <= tolerance * mean.abs()
         look = (self.running & still).nonzero().squeeze(1)
         logits = self._answer(self.x[look])  # [look, 81, 9]
@@ -126,7 +126,7 @@ class _Stream:
         self.digits = torch.zeros_like(self.digits).index_copy(0, look, digits)
 
     def _pack(self) -> None:
-        """Keep the running samples, filled up to a size that the device likes."""
+        """Keep the running samples, padded to a size that suits the device."""
         grain = _PACK.get(self.x.device.type, 1)
         count = -(-int(self.running.sum()) // grain) * grain
         if count >= len(self.row):
@@ -142,7 +142,7 @@ class _Stream:
 def _run(
     layer: akn.KuramotoLayer, x: Tensor, c: Tensor, steps: int, energy: EnergyFunction | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Steps by the quickest way there is, in pieces of one size."""
+    """Take steps in the fastest way available, in pieces of one size."""
     states, values = [], []
     pieces = zip(*(part.split(_PACK.get(x.device.type, len(x))) for part in (x, c)), strict=True)
     for state, drive in pieces:

@@ -1,4 +1,4 @@
-"""Board accuracy: at any T, by givens and by difficulty, with the energy vote and the votes it is compared with.
+"""Board accuracy for any T, by givens and by difficulty, with the energy vote and other votes to compare.
 
 A board counts as solved when all its blanks are right. Scores are in percent.
 """
@@ -31,7 +31,7 @@ SampleVote = Literal["sum", "last", "confidence"]
 """The votes that choose among whole answers by one number."""
 
 Floats = NDArray[np.float32]
-_COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU, some 20 s, is worth it
+_COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU (about 20 s) pays off
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ class Evaluation:
     """What an evaluation found; accuracies in percent."""
 
     board_accuracy: float
-    """With the vote asked for."""
+    """With the chosen vote."""
     vote: VoteName
     accuracies: dict[str, float]
     """By vote; "single" is the mean over all starts, without any vote."""
     by_givens: dict[int, tuple[float, int]]
-    """Number of givens → accuracy with the vote asked for, and how many boards have so many."""
+    """Number of givens → accuracy with the chosen vote, and the number of such boards."""
     by_difficulty: dict[str, tuple[float, int]]
     """The same by class of difficulty, "easy" to "extreme" (`akorn.sudoku.difficulty`)."""
     answers: NDArray[np.uint8]
-    """[B, 81], with the vote asked for."""
+    """[B, 81], with the chosen vote."""
     solved: NDArray[np.bool_]
     """[B]"""
     energy: Floats | None
@@ -101,7 +101,7 @@ class Evaluation:
     votes: int
     seconds: float
     mean_steps: float
-    """What the starts took on average: less than `steps` with early exit alone."""
+    """The mean number of steps of the starts; it is below `steps` only with early exit."""
 
     def as_json(self) -> dict[str, Any]:
         """The scores as JSON values."""
@@ -138,13 +138,13 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
-    vote: by default "sum", or "average" for a model without energies. early_exit: let samples that have settled stop,
+    vote: by default "sum", or "average" for a model without energies. early_exit: stop samples that have settled,
     see `VoteConfig`; None for T steps each. compile: by default on CUDA where it pays off.
     Several processes (accelerate launch) share the work and all return the same.
     """
     puzzle, truth = _boards(puzzles), _boards(solutions)
     if puzzle.shape != truth.shape:
-        raise ValueError(f"puzzles and solutions must have one shape, got {puzzle.shape} and {truth.shape}")
+        raise ValueError(f"puzzles and solutions must have the same shape, got {puzzle.shape} and {truth.shape}")
     steps = model.config.steps if steps is None else steps
     vote = vote if vote is not None else "sum" if model.has_energy else "average"
     if vote not in get_args(VoteName):
@@ -192,7 +192,7 @@ def evaluate(
 
 
 def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """The chance that a positive has a higher score than a negative, ties counted half; NaN where a kind is missing.
+    """The probability that a positive scores higher than a negative, ties counted half; NaN if one kind is missing.
 
     Equals the area under the ROC curve: (R − P(P + 1)/2) / (P · N), with R the sum of the positives' ranks.
     """
@@ -208,7 +208,7 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
 
 
 def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """`auroc` of pairs in the same row alone; scores and labels [rows, columns]."""
+    """`auroc` over pairs within the same row; scores and labels are [rows, columns]."""
     values, labels = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
     pairs = labels.sum(1) * (~labels).sum(1)  # [rows]
     if not pairs.any():
@@ -236,7 +236,7 @@ def energy_over_steps(
 def _boards(boards: ArrayLike) -> NDArray[np.uint8]:
     array = np.asarray(boards)
     if array.ndim != 2 or array.shape[1] != 81 or array.dtype.kind not in "iu" or not len(array):
-        raise ValueError(f"boards are whole numbers [B, 81], got {array.dtype} {list(array.shape)}")
+        raise ValueError(f"boards must be whole numbers [B, 81], got {array.dtype} {list(array.shape)}")
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 

@@ -1,7 +1,7 @@
-"""An exact Sudoku solver on one big integer: all 729 candidates are bits, and a rule is a few shifts.
+"""An exact Sudoku solver on one big integer: the 729 candidates are bits, and each rule is a few shifts.
 
-Bit `81·d + 9·row + column` says that digit `d + 1` may still stand on that square. Python's integers work on all 729
-bits at once, so a pass that finds every naked and hidden single of the board costs about as much as a look at two or
+Bit `81·d + 9·row + column` means that digit `d + 1` is still possible on that square. Python's integers work on all 729
+bits at once, so a pass that finds every naked and hidden single of the board costs about as much as checking two or
 three squares one by one: the solver needs neither a compiler nor a table.
 """
 
@@ -40,7 +40,7 @@ CANDIDATES = [[1 << (81 * digit + square) for digit in range(9)] for square in r
 
 
 def _singles(x: int) -> int:
-    """The candidates that are alone in their square, row, column or box; -1 when one of these has none left."""
+    """The candidates that are alone in their square, row, column or box; -1 if one of these has none left."""
     # Two levels of three: `any` has a bit where a group of three has one at all, `two` where it has at least two.
     b, c = x >> 1, x >> 2
     any3 = x | b | c
@@ -83,7 +83,7 @@ def _singles(x: int) -> int:
 def _seen(x: int) -> int:
     """Every candidate that shares its square, or its digit and a row, column or box, with one of the singles x.
 
-    -1 when two of the singles share one themselves: then fewer groups are hit than there are singles.
+    -1 if two of the singles share one themselves: then fewer groups are hit than there are singles.
     """
     any3 = x | x >> 1 | x >> 2
     row = (any3 | any3 >> 3 | any3 >> 6) & _ROW_BASE
@@ -99,7 +99,7 @@ def _seen(x: int) -> int:
 
 
 def _alone(x: int, stride: int, base: int) -> int:
-    """Of each three bits of x a stride apart, from a bit of base on, the one that stands alone."""
+    """Of each three bits of x a stride apart, starting at a bit of base, the one that is set alone."""
     b, c = x >> stride, x >> 2 * stride
     alone = (x | b | c) & ~(x & b | c & (x | b)) & base
     return x & (alone | alone << stride | alone << 2 * stride)
@@ -112,7 +112,7 @@ def _others(x: int, stride: int, base: int) -> int:
 
 
 def _locked(x: int) -> int:
-    """The candidates ruled out because a digit's last places in a box lie in one line, or the other way round."""
+    """The candidates ruled out because a digit's last places in a box lie in one line, or vice versa."""
     mini = (x | x >> 1 | x >> 2) & _TRIPLE_BASE
     out = _others(_alone(mini, 3, _ROW_BASE), 9, _BOX_BASE) | _others(_alone(mini, 9, _BOX_BASE), 3, _ROW_BASE)
     ruled = out * 0b111
@@ -123,7 +123,7 @@ def _locked(x: int) -> int:
 
 
 def propagate(x: int) -> int:
-    """Follow singles and locked candidates as far as they go; 0 when the board contradicts itself."""
+    """Apply singles and locked candidates as far as they go; 0 if the board contradicts itself."""
     while True:
         singles = _singles(x)
         if singles < 0:
@@ -140,7 +140,7 @@ def propagate(x: int) -> int:
 
 
 def choose_square(x: int) -> int:
-    """An undecided square with as few candidates as there are, the first of them."""
+    """The first undecided square with the fewest candidates."""
     one = two = three = 0
     for digit in range(9):
         here = x >> 81 * digit & SQUARES
@@ -185,7 +185,7 @@ class Search:
     Args:
         x: the candidate set.
         last: solutions that differ from this one early come first.
-        limit: nodes after which the search is given up; None for no limit.
+        limit: number of nodes after which the search is given up; None for no limit.
 
     """
 
@@ -209,7 +209,7 @@ class Search:
             square = choose_square(x)
             rest = x & ~SQUARE_MASKS[square]
             options = [bit for bit in CANDIDATES[square] if x & bit]
-            options.sort(key=lambda bit: not last & bit)  # what is pushed first is taken last
+            options.sort(key=lambda bit: not last & bit)  # pushed first, taken last
             stack.extend(rest | bit for bit in options)
         self.complete = True
 
@@ -254,11 +254,11 @@ def count_solutions(puzzle: ArrayLike, limit: int = 2) -> int:
 
 
 Solutions = Literal[0, 1, "several"] | None
-"""How many solutions a board has; None where that is not known."""
+"""How many solutions a board has; None if that is unknown."""
 
 
 def has_solutions(puzzle: ArrayLike, limit: int = 10_000) -> Solutions:
-    """Whether a board has no solution, one, or several; None where `limit` search nodes do not tell."""
+    """Whether a board has no solution, one, or several; None if `limit` search nodes are not enough to tell."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     search = Search(to_candidates(puzzle), limit=limit)
@@ -271,6 +271,6 @@ def has_solutions(puzzle: ArrayLike, limit: int = 10_000) -> Solutions:
 
 
 def solve_exact(puzzle: ArrayLike) -> NDArray[np.uint8] | None:
-    """A solution of the puzzle, the only one where it has one alone; None where it has none."""
+    """A solution of the puzzle, or None if it has none."""
     found = next(solutions(to_candidates(puzzle)), None)
     return None if found is None else to_board(found)

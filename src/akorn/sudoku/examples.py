@@ -1,6 +1,6 @@
-"""Three puzzles to show and to try, each with exactly one solution.
+"""Three example puzzles, each with exactly one solution.
 
-All were dug by `generate.py`; the hard one is a lucky find of a longer search, below what `make` promises.
+All were made by `generate.py`; the hard one, from a longer search, has fewer givens than `make` offers.
 """
 
 EASY = "006084100080170060001596070800067509049800006003429007064000291007005603000600004"  # 38 givens

@@ -1,11 +1,11 @@
 """Boards with exactly one solution and a chosen number of givens, made by digging holes into random solutions.
 
-Digging goes through the squares of a solved board in random order and blanks each one whose loss leaves the
-solution unique, until the wanted number of givens is left. Instead of asking the solver about every square, it keeps
+Digging goes through the squares of a solved board in random order and blanks each one that is not needed for a
+unique solution, until the wanted number of givens is left. Instead of asking the solver about every square, it keeps
 a pool of *unavoidable sets*: squares on which some second solution differs from this one. A puzzle is unique exactly
-when it has a given in each such set, so digging against the pool is cheap, the solver only checks the result, and a
-second solution that it finds is one more set for the pool. The outcome is the same as asking every time, for a
-fraction of the searches.
+when it has a given in each such set, so digging against the pool is cheap, the solver only checks the result, and each
+second solution it finds adds a set to the pool. The outcome is the same as asking every time, with a fraction of the
+searches.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["FEWEST", "MOST", "count_solutions", "make", "parse_givens", "solve_e
 
 FEWEST, MOST = 22, 80
 _ORDERS = 300  # digging orders tried on one solution before another is drawn
-_ORDERS_OF_A_CLASS = 50  # the same where boards of one difficulty are wanted: variety matters more there
-_DENSE = 31  # from this many givens on a board takes milliseconds, below up to seconds
+_ORDERS_OF_A_CLASS = 50  # the same for boards of one difficulty, where variety matters more
+_DENSE = 31  # with at least this many givens a board takes milliseconds, with fewer up to seconds
 
 GIVENS = (31, 42)
-"""The range of givens where none is asked for, that of the paper's boards."""
+"""The default range of givens, that of the paper's boards."""
 GIVENS_OF: dict[Difficulty, tuple[int, int]] = {
     "easy": (31, 42),
     "medium": (28, 36),
@@ -66,24 +66,24 @@ def parse_givens(text: str) -> tuple[int, int]:
 
 
 def check_givens(givens: int | tuple[int, int]) -> tuple[int, int]:
-    """The lowest and highest number of givens, refused where they cannot be made."""
+    """The lowest and highest number of givens; impossible ones are refused."""
     low, high = (givens, givens) if isinstance(givens, int) else givens
     if low > high:
         raise AkornError(f"the range of givens runs from {low} down to {high}: expected the lower number first")
     if low < FEWEST:
         raise AkornError(
-            f"boards with {low} givens cannot be generated, the fewest is {FEWEST}: digging random solutions "
+            f"boards with {low} givens cannot be generated, the minimum is {FEWEST}: digging random solutions "
             "almost never leaves a board that sparse with a single solution"
         )
     if high > MOST:
-        raise AkornError(f"boards with {high} givens cannot be generated, the most is {MOST}: one square must be blank")
+        raise AkornError(f"boards with {high} givens cannot be generated, the maximum is {MOST}: a blank is needed")
     return low, high
 
 
 def random_solution(rng: random.Random) -> int:
     """A random solved board, as a candidate set of 81 bits."""
     x = ALL
-    for box in (0, 30, 60):  # the three boxes on the diagonal do not see each other: any filling can be completed
+    for box in (0, 30, 60):  # the three boxes on the diagonal are independent: any filling can be completed
         for place, digit in enumerate(rng.sample(range(9), 9)):
             square = box + 9 * (place // 3) + place % 3
             x = x & ~SQUARE_MASKS[square] | CANDIDATES[square][digit]
@@ -101,14 +101,14 @@ def random_solution(rng: random.Random) -> int:
 
 
 class _Digger:
-    """Digs one solution in any number of orders; the unavoidable sets found on the way serve all of them."""
+    """Digs one solution in any number of orders, which share the unavoidable sets found so far."""
 
     def __init__(self, solution: int) -> None:
         self.solution = solution
-        self.sets: list[list[int]] = [[] for _ in range(81)]  # the unavoidable sets that hold a square
+        self.sets: list[list[int]] = [[] for _ in range(81)]  # the unavoidable sets that contain each square
 
     def dig(self, order: list[int], givens: int) -> int | None:
-        """The squares left as givens, as 81 bits; None where this order ends in too many."""
+        """The squares left as givens, as 81 bits; None if this order leaves too many."""
         while True:
             kept = self._against_pool(order, givens)
             if kept is None:
@@ -137,7 +137,7 @@ class _Digger:
         return None
 
     def _difference(self, blanks: int) -> int:
-        """The squares on which a second solution differs when these squares are blank; 0 when there is none."""
+        """The squares on which a second solution differs if these squares are blank; 0 if there is none."""
         for found in solutions(blanks * (ALL // SQUARES) | self.solution, last=self.solution):
             if found != self.solution:
                 different = self.solution & ~found
@@ -148,7 +148,7 @@ class _Digger:
     def _shrink(self, unavoidable: int, order: list[int]) -> int:
         """A smallest unavoidable set inside this one: small sets are worth far more to later digging.
 
-        What is dug last goes first, since digging stops at the last square of a set.
+        Squares that are dug last are dropped first, since digging stops at the last square of a set.
         """
         for square in reversed(order):
             bit = 1 << square
@@ -165,7 +165,7 @@ class _Digger:
 
 
 def _make_one(seed: int, index: int, low: int, high: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Board number `index` of a seed, whoever makes it."""
+    """Board number `index` of a seed; it does not depend on which process makes it."""
     rng = random.Random(f"akorn sudoku {seed} {index}")
     givens = rng.randint(low, high)
     order = list(range(81))
@@ -181,7 +181,7 @@ def _make_one(seed: int, index: int, low: int, high: int) -> tuple[NDArray[np.ui
 def _make_one_of(
     wanted: Difficulty, seed: int, index: int, low: int, high: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The same for boards of one difficulty: dig until one comes out, with a new number of givens each time."""
+    """The same for boards of one difficulty: dig until one is found, with a new number of givens each time."""
     rng = random.Random(f"akorn sudoku {wanted} {seed} {index}")
     order = list(range(81))
     tries = 20_000 if high >= 28 else 2_000  # sparse boards take up to 0.1 s each
@@ -210,7 +210,7 @@ _Job = tuple[Difficulty | None, int, int, int, int, int]
 def _make_chunk(
     wanted: Difficulty | None, seed: int, start: int, stop: int, low: int, high: int
 ) -> tuple[int, NDArray[np.uint8]]:
-    """Boards start to stop as [n, 2, 81], puzzle and solution, with the place they belong."""
+    """Boards start to stop as [n, 2, 81], puzzle and solution, with their position."""
     make_one = _make_one if wanted is None else partial(_make_one_of, wanted)
     return start, np.array([make_one(seed, index, low, high) for index in range(start, stop)], dtype=np.uint8)
 
@@ -218,7 +218,7 @@ def _make_chunk(
 def _chunks(
     wanted: Difficulty | None, seed: int, count: int, low: int, high: int, workers: int
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    size = 64 if low >= _DENSE and wanted is None else 4  # small where boards are slow, so that progress is seen
+    size = 64 if low >= _DENSE and wanted is None else 4  # small if boards are slow, so that progress is visible
     jobs: list[_Job] = [(wanted, seed, start, min(start + size, count), low, high) for start in range(0, count, size)]
     workers = min(workers, len(jobs))
     if workers <= 1:
@@ -244,12 +244,12 @@ def make(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """`count` puzzles and their only solutions, uint8 [count, 81] each, 0 for a blank.
 
-    `givens` is a number or an inclusive range, from which each board draws its own, all numbers alike; by default 31 to
+    `givens` is a number or an inclusive range, from which each board draws its own uniformly; by default 31 to
     42. `difficulty` keeps the boards of one class (see `difficulty.py`); the default range is then that of `GIVENS_OF`,
-    and within it the numbers of givens that have more boards of that class come more often. The boards depend on the
-    seed alone, not on the number of workers, and the first n of a longer run are those of a shorter one.
+    and within it numbers of givens with more boards of that class are more frequent. The boards depend only on the
+    seed, not on the number of workers, and the first n boards of a longer run are those of a shorter one.
     `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
-    `if __name__ == "__main__":`.
+    guard `if __name__ == "__main__":`.
     """
     if difficulty is not None and difficulty not in DIFFICULTIES:
         raise AkornError(f"difficulty is {difficulty!r}, expected one of {', '.join(DIFFICULTIES)}")

@@ -1,7 +1,7 @@
-"""Boards drawn on nine lines, as newspapers print them: with or without borders, with any sign for a blank.
+"""Boards drawn on nine lines, as newspapers print them: with or without borders, with any symbol for a blank.
 
-A blank is `0`, `.` or `_`, or an empty place. In the first case whatever stands between the squares is left out, so the
-rows may be spaced as one likes. In the second the place of a digit in its line says which square is meant.
+A blank is `0`, `.` or `_`, or a space. In the first case everything between the squares is ignored, so the rows may be
+spaced in any way. In the second, the position of a digit in its line determines its square.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RULERS = BARS | set("-+") | {chr(code) for code in range(0x2500, 0x2580)}  # lin
 
 def bare(line: str) -> str:
     """A row without spaces and border lines."""
-    if line.count(",") == 8:  # nine fields, as a spreadsheet writes them
+    if line.count(",") == 8:  # nine fields, as in a spreadsheet
         fields = [field.strip().strip('"') for field in line.split(",")]
         if all(len(field) <= 1 for field in fields):
             return "".join(field or "0" for field in fields)
@@ -32,7 +32,7 @@ def is_ruler(line: str) -> bool:
 
 
 def looks_like_a_row(line: str) -> bool:
-    """Whether the line is meant as a row of a board, though it may have a mistake in it."""
+    """Whether the line is meant as a row of a board, possibly with a mistake."""
     squares = bare(line)
     if not squares:
         return any(character in BARS for character in line) and not is_ruler(line)
@@ -41,7 +41,7 @@ def looks_like_a_row(line: str) -> bool:
 
 
 def has_empty_places(line: str) -> bool:
-    """Whether the row leaves places empty instead of writing 0, '.' or '_'."""
+    """Whether the row uses spaces for blanks instead of 0, '.' or '_'."""
     squares = bare(line)
     return len(squares) < 9 and not set(squares) & set(BLANKS)
 
@@ -61,7 +61,7 @@ def join_rows(lines: list[str]) -> str:
 
 
 def _by_place(lines: list[str]) -> str | None:
-    """Squares by their place in the line; None where the lines are not spaced evenly."""
+    """Squares by their position in the line; None if the lines are not spaced evenly."""
     if all(any(character in BARS for character in line) for line in lines):
         rows = [_between_bars(line) for line in lines]
     else:

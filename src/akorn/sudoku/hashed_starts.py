@@ -1,8 +1,8 @@
-"""Random starts that depend on (seed, puzzle, number of the start) alone.
+"""Random starts that depend only on the seed, the puzzle and the number of the start.
 
-An ordinary generator gives a sample numbers that depend on its place in the batch. Here every number is a hash of a
-counter (a splitmix64 stream for each sample), so that a start is the same in whatever chunk, process or file its
-puzzle is solved, and on whatever device.
+With an ordinary generator, the numbers of a sample depend on its place in the batch. Here every number is a hash of a
+counter (one splitmix64 stream per sample), so a start is the same in every chunk, process and file, and on every
+device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def board_keys(puzzles: Tensor) -> Tensor:
 def start_noise(keys: Tensor, starts: Tensor, seed: int, shape: Sequence[int]) -> Tensor:
     """Standard normal numbers, float32 [S, *shape], for samples with these keys [S] and numbers of starts [S]."""
     if not 0 <= seed < 1 << 63:
-        raise ValueError(f"a seed is a whole number from 0 to 2⁶³ − 1, got {seed}")
+        raise ValueError(f"a seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
     count = math.prod(shape)
     stream = _mix(_mix(keys + _signed(seed * _GOLDEN)) + _GOLDEN * (starts + 1))  # [S]
     numbers = _fused if keys.is_cuda and kernels.usable(keys) and _same_bits(keys.device) else _plain
@@ -60,13 +60,13 @@ def _fused(stream: Tensor, count: int) -> Tensor:
 
 @cache
 def _same_bits(device: torch.device) -> bool:
-    """Whether the kernel gives exactly the plain form's numbers there; else seeds would mean other starts with it."""
+    """Whether the kernel gives exactly the plain form's numbers on this device; if not, seeds would change meaning."""
     stream = _mix(torch.arange(64, device=device))
     return torch.equal(_fused(stream, 4097), _plain(stream, 4097))
 
 
 def _mix(x: Tensor) -> Tensor:
-    """splitmix64's finaliser: every bit of the input changes about half of the output's."""
+    """splitmix64's finaliser: every input bit changes about half of the output bits."""
     x = (x ^ _shifted(x, 30)) * _FACTOR_1
     x = (x ^ _shifted(x, 27)) * _FACTOR_2
     return x ^ _shifted(x, 31)

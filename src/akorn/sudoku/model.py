@@ -21,10 +21,10 @@ if not TYPE_CHECKING:
 
 
 class SudokuModel(SudokuNet):
-    """AKOrN for Sudoku: the digits' embeddings are C, on which the oscillators of the givens start too.
+    """AKOrN for Sudoku: the embedded digits are the stimulus C, and the oscillators of the givens start there.
 
-    The oscillators of the blanks start anywhere on the sphere. After T steps of every block the readout of the last
-    one gives the logits: g is a residual block of two (ReLU, linear), then ReLU and linear.
+    The oscillators of the blanks start at random points of the sphere. After T steps of every block the readout of the
+    last one gives the logits: g is a residual block of two (ReLU, linear), then ReLU and linear.
     """
 
     random_start = True
@@ -95,11 +95,11 @@ ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = 
     osc.published_energy: "published",
     None: None,
 }
-"""Energies as `akorn.nn.solve_steps` calls them."""
+"""The names of energies in `akorn.nn.solve_steps`."""
 
 
 def may_fuse(x: Tensor) -> bool:
-    """Fused kernels are for solving: on GPUs in bfloat16 as autocast asks, on CPUs in float32."""
+    """Fused kernels are for solving: in bfloat16 under autocast on GPUs, in float32 on CPUs."""
     if x.device.type == "cpu":
         return not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
     bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
@@ -132,7 +132,7 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
         symmetric=config.symmetric,
     )
     omega: nn.Module | None = None
-    if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
+    if config.omega:  # an odd N has no pairs: use any antisymmetric matrix, also shared
         omega = akn.NaturalFrequency(n, init=0.5) if n % 2 else akn.PairwiseFrequency(n, init=0.5)
     rules: dict[str, Callable[[], akn.UpdateRule]] = {
         "kuramoto": akn.Kuramoto,

@@ -22,14 +22,14 @@ GRID = (9, 9)
 
 
 class Result(NamedTuple):
-    """What a model made of a batch of puzzles."""
+    """The output of a model for a batch of puzzles."""
 
     logits: Tensor
-    """[B, 81, 9], float32: of digits 1 to 9 on every square."""
+    """[B, 81, 9], float32: for digits 1 to 9 on every square."""
     energies: Tensor | None
-    """[T, B], float32: the energy before each step (of the last block); None where the model has none."""
+    """[T, B], float32: the energy before each step of the last block; None for models without energy."""
     step_logits: Tensor | None
-    """[T, B, 81, 9]: what would be answered after each step (of the last block), where asked for."""
+    """[T, B, 81, 9]: the logits after each step of the last block, if requested."""
 
 
 class SudokuNet(HubModel):
@@ -74,7 +74,7 @@ class SudokuNet(HubModel):
         energy: EnergyFunction | None = osc.energy,
         each_step: bool = False,
     ) -> Result:
-        """`forward`, with the energies (of which kind says `energy`; None for none) and each step's logits."""
+        """`forward`, with energies (`energy` chooses the kind, None for none) and the logits of each step."""
 
     @abstractmethod
     def compile_step(self, **options: object) -> None:
@@ -86,11 +86,11 @@ class SudokuNet(HubModel):
 
     def _embed(self, puzzle: Tensor, steps: int | None) -> tuple[Tensor, int]:
         if puzzle.ndim != 2 or puzzle.shape[1] != 81 or puzzle.is_floating_point():
-            raise ValueError(f"puzzles are whole numbers [B, 81], got {puzzle.dtype} {list(puzzle.shape)}")
+            raise ValueError(f"puzzles must be whole numbers [B, 81], got {puzzle.dtype} {list(puzzle.shape)}")
         looked_at = puzzle.device.type == "cpu" and not torch.compiler.is_compiling()
         if looked_at and len(puzzle) and not 0 <= int(puzzle.min()) <= int(puzzle.max()) <= 9:
             raise ValueError(
-                f"puzzles hold digits from 0 to 9, these run from {int(puzzle.min())} to {int(puzzle.max())}"
+                f"puzzles must hold digits from 0 to 9, these range from {int(puzzle.min())} to {int(puzzle.max())}"
             )
         return self.embedding(puzzle.long()), self.config.steps if steps is None else steps
 

@@ -30,7 +30,7 @@ def plot_energy_over_steps(
     for axis, colour, (label, values) in zip(axes, _cycle(len(curves)), curves.items(), strict=True):
         energies = np.asarray(values, dtype=np.float64)
         if energies.ndim != 2 or not energies.size:
-            raise ValueError(f"energies are [T, B], those of {label!r} have shape {list(energies.shape)}")
+            raise ValueError(f"energies must be [T, B], those of {label!r} have shape {list(energies.shape)}")
         steps = np.arange(1, len(energies) + 1)
         low, high = np.quantile(energies, (0.25, 0.75), axis=1)
         axis.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
@@ -49,17 +49,17 @@ def plot_energy_over_steps(
 def plot_energy_histogram(
     sets: Mapping[str, tuple[ArrayLike, ArrayLike]], out: str | Path, *, bins: int = 60, name: str = "energy"
 ) -> Path:
-    """Histograms of the energies of right and of wrong answers, with the AUROC of low energy in the title.
+    """Histograms of the energies of correct and of wrong answers, with the AUROC of low energy in the title.
 
-    Energies of different boards differ with their givens, so each is taken relative to its board's mean, and boards
-    whose answers are all right or all wrong are left out. sets: (energies, correct) by label, [boards, starts] each.
+    Energies of different boards differ with their givens, so each is shown relative to its board's mean, and boards
+    whose answers are all correct or all wrong are left out. sets: (energies, correct) by label, [boards, starts] each.
     """
     figure, axes = _figure(len(sets), "answers")
     for axis, (label, (energies, correct)) in zip(axes, sets.items(), strict=True):
         values = np.asarray(energies, dtype=np.float64)
         right = np.asarray(correct, dtype=bool)
         if values.ndim != 2 or values.shape != right.shape:
-            raise ValueError(f"energies and correct are [boards, starts], got {values.shape} and {right.shape}")
+            raise ValueError(f"energies and correct must be [boards, starts], got {values.shape} and {right.shape}")
         score = within_auroc(-values, right)
         telling = np.isfinite(values).all(1) & right.any(1) & ~right.all(1)
         values, right = values[telling], right[telling]
@@ -70,7 +70,7 @@ def plot_energy_histogram(
             text = f"{word} ({int(chosen.sum()):,})"
             axis.hist(values[chosen], edges.tolist(), color=colour, alpha=0.6, label=text)
         measured = "no board with both kinds" if np.isnan(score) else f"AUROC {score:.3f}, {telling.sum()} boards"
-        axis.set(title=f"{label}: {measured}", xlabel=f"{name}, less its board's mean")
+        axis.set(title=f"{label}: {measured}", xlabel=f"{name}, minus its board's mean")
         axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.legend(frameon=False)
     return _save(figure, out)
@@ -124,7 +124,7 @@ def _save(figure: Figure, out: str | Path) -> Path:
     kind = path.suffix.lstrip(".").lower()
     known = figure.canvas.get_supported_filetypes()
     if kind not in known:
-        raise AkornError(f"cannot write {path}: a plot ends in .png, .svg or .pdf")
+        raise AkornError(f"cannot write {path}: the name of a plot must end in .png, .svg or .pdf")
     with replacing(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=150)
     return path

@@ -1,4 +1,4 @@
-"""Recipes: one function for each row of the paper, and one for the solver that ships. Torch-free to import."""
+"""Recipes: one function per row of the paper's tables, and one for the shipped solver. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DataConfig:
     """Which boards to train on."""
 
     path: Path | None = None
-    """A CSV file of `puzzle,solution` lines or a SATNet folder; None for boards that we generate."""
+    """A CSV file of `puzzle,solution` lines or a SATNet folder; None to generate boards."""
     count: int = 9000
     """How many boards to generate."""
     givens: tuple[int, int] = (31, 42)
@@ -23,11 +23,11 @@ class DataConfig:
     seed: int = 0
     """The seed of generated boards."""
     workers: int = 1
-    """Processes that generate boards; more than one needs a script with `if __name__ == "__main__":`."""
+    """Number of processes that generate boards; with more than one, a script needs `if __name__ == "__main__":`."""
     symmetries: bool = False
     """Turn every board into a random equivalent one: digits, rows, columns, transposition."""
     reveal: tuple[int, int] | None = None
-    """Add digits of the solution, so that the numbers of givens spread evenly over this range; a board with more
+    """Reveal digits of the solution, so that the number of givens is uniform over this range; a board with more givens
     keeps them all."""
 
 
@@ -36,9 +36,9 @@ class ValidConfig:
     """Which boards to score while training; never the test set."""
 
     path: Path | None = None
-    """A CSV file of `puzzle,solution` lines; None for boards that we generate with the training set's givens."""
+    """A CSV file of `puzzle,solution` lines; None to generate boards with the training set's givens."""
     count: int = 200
-    """At most so many boards, evenly spread over the file."""
+    """The largest number of boards, spread evenly over the file."""
     steps: int | None = None
     """Steps T; None for the model's own."""
 
@@ -47,20 +47,20 @@ class ValidConfig:
 class SudokuRecipe:
     """A whole Sudoku run: model, data and training."""
 
-    name: str = ""  # that of its function, which `RECIPES` gives it
+    name: str = ""  # the name of its function, set by `RECIPES`
     model: ModelConfig = field(default_factory=SudokuConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     data: DataConfig = field(default_factory=DataConfig)
     valid: ValidConfig = field(default_factory=ValidConfig)
     steps: tuple[int, int] | None = None
-    """Draw T anew for every batch from this range; None for the model's T."""
+    """Draw T from this range for every batch; None for the model's T."""
 
 
 RECIPES: Recipes[SudokuRecipe] = Recipes()
 
 
 def _paper(model: ModelConfig, learning_rate: float = 1e-3) -> SudokuRecipe:
-    """The published protocol; TF32 and not bf16, which costs the energy vote."""
+    """The published protocol, in TF32: training in bf16 spoils the energy vote."""
     train = TrainConfig(
         epochs=100,
         batch_size=100,
@@ -162,9 +162,9 @@ def sudoku_energy_transformer() -> SudokuRecipe:
 
 @RECIPES.add(weights="sudoku")
 def sudoku_best() -> SudokuRecipe:
-    """The solver that ships: the paper's model, symmetries, T from a range, hard boards revealed to 17–38 givens.
+    """The shipped solver: the paper's model, symmetries, T from a range, hard boards with 17–38 digits shown.
 
-    Meant for a `--data.path` with 17-clue boards; the boards we generate have 26 givens at least.
+    Meant for a `--data.path` with 17-clue boards; generated boards have at least 26 givens.
     """
     return SudokuRecipe(
         model=SudokuConfig(),
@@ -195,7 +195,7 @@ def sudoku_quick() -> SudokuRecipe:
             batch_size=50,
             optimiser=OptimiserConfig(name="adam", learning_rate=4e-3, clip=1.0),
             schedule=ScheduleConfig(name="cosine", warmup=50, final=0.02),
-            compile="no",  # which would take a good part of the five minutes
+            compile="no",  # compiling would take a good part of the five minutes
             checkpoint_every=200,
             log_every=20,
             eval_every=200,

@@ -1,4 +1,4 @@
-"""The solver for people: puzzles in, boards out, with their energy and what is wrong with them if anything is."""
+"""The solver: puzzles in, boards out, with their energies and their conflicts, if any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Vote = Literal["confidence", "energy"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model makes of one puzzle. The givens are always kept."""
+    """The answer to one puzzle. The givens are always kept."""
 
     puzzle: str
     board: str
@@ -40,14 +40,14 @@ class Answer:
     confidence: float
     """The mean over the blanks of the highest probability, which a confidence vote compares."""
     conflicts: tuple[Conflict, ...]
-    """Digits that stand twice in a row, column or box."""
+    """Digits that occur more than once in a row, column or box."""
     steps: int
     votes: int
     start: int
-    """The number of the start that won, from 0."""
+    """The number of the winning start, from 0."""
     seed: int
     mean_steps: float
-    """What the starts took on average: less than `steps` with early exit alone."""
+    """The mean number of steps of the starts; it is below `steps` only with early exit."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Solver:
     def from_pretrained(
         cls, name_or_folder: str | Path = "sudoku", device: str = "auto", precision: Precision = "auto"
     ) -> Solver:
-        """A solver with shipped weights (by name), or with those of a folder or of the hub."""
+        """A solver with shipped weights (by name), or with weights from a folder or the hub."""
         return cls(SudokuNet.from_pretrained(name_or_folder), device, precision)
 
     @overload
@@ -170,7 +170,7 @@ class Solver:
 
     @torch.no_grad()
     def watch(self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0) -> Iterator[Frame]:
-        """The board after each step, from the start of that number (an answer's `start` shows how it came about)."""
+        """The board after each step, from the start with that number; an answer's `start` replays how it was found."""
         board = _parse(puzzle)
         digits = torch.from_numpy(board)[None].to(self.device)
         x0 = None
@@ -179,7 +179,7 @@ class Solver:
             x0 = start_noise(board_keys(digits), number, seed, (81, self.model.config.channels))
         with voting.numerics(self.precision, self.device):
             result = self.model.evolve(digits, steps, x0=x0, each_step=True)
-        assert result.step_logits is not None  # asked for
+        assert result.step_logits is not None  # requested above
         chance, digit = result.step_logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each
         energies = result.energies[:, 0].tolist() if result.energies is not None else [None] * steps
         for step, energy in enumerate(energies):

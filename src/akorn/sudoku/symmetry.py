@@ -1,7 +1,7 @@
-"""Random symmetries of Sudoku boards: what turns a valid board into another valid board.
+"""Random symmetries of Sudoku boards, which turn a valid board into another valid board.
 
-Digits may be renamed; rows may change places within their band of three, and the bands with each other; columns and
-stacks likewise; and the board may be transposed. Every board of a batch gets a symmetry of its own.
+Digits may be renamed; rows may be permuted within their band of three, and so may the bands; columns and
+stacks likewise; and the board may be transposed. Every board of a batch gets its own symmetry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Symmetries:
-    """Which symmetries to draw from; all of them make a group of 9! · 6⁸ · 2 elements."""
+    """Which symmetries to draw from; together they form a group of 9! · 6⁸ · 2 elements."""
 
     digits: bool = True  # rename the digits
     rows: bool = True  # permute rows within bands, and bands
@@ -24,13 +24,13 @@ class Symmetries:
     def __call__(
         self, puzzle: Tensor, solution: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Apply one random symmetry a board to puzzle and solution, [B, 81] each, 0 for a blank."""
+        """Apply one random symmetry per board to puzzle and solution, [B, 81] each, 0 for a blank."""
         if puzzle.ndim != 2 or puzzle.shape[1] != 81 or puzzle.shape != solution.shape:
             raise ValueError(
                 f"puzzle and solution must both be [B, 81], got {list(puzzle.shape)} and {list(solution.shape)}"
             )
         if puzzle.device != solution.device:
-            raise ValueError(f"puzzle is on {puzzle.device}, solution on {solution.device}: expected one device")
+            raise ValueError(f"puzzle is on {puzzle.device}, solution on {solution.device}: expected the same device")
         count, device = len(puzzle), puzzle.device
         if self.rows or self.columns or self.transpose:
             squares = self._squares(count, device, generator)
@@ -54,7 +54,7 @@ class Symmetries:
 
 
 def _random(shape: tuple[int, ...], device: torch.device, generator: torch.Generator | None) -> Tensor:
-    # Drawn where the generator lives, so that a CPU generator gives a GPU the same symmetries.
+    # Drawn on the generator's device, so that a CPU generator gives the same symmetries for a GPU.
     source = device if generator is None else generator.device
     return torch.rand(shape, device=source, generator=generator).to(device)
 

@@ -26,7 +26,7 @@ from akorn.sudoku.voting import Precision
 
 
 class TrainingBoards:
-    """The training set: boards on the device, revealed and turned anew each time they are asked for."""
+    """The training set: boards on the device, with digits revealed and symmetries drawn at every access."""
 
     def __init__(self, data: SudokuData, symmetries: bool, reveal: tuple[int, int] | None) -> None:
         self.data, self.reveal = data, reveal
@@ -48,11 +48,11 @@ class TrainingBoards:
 def reveal(puzzle: Tensor, solution: Tensor, givens: tuple[int, int], generator: torch.Generator) -> Tensor:
     """Fill blanks at random with digits of the solution, up to a number of givens drawn from the range; [B, 81].
 
-    A board that has as many already is left as it is.
+    A board that already has as many is left unchanged.
     """
     low, high = givens
     wanted = torch.randint(low, high + 1, (len(puzzle), 1), generator=generator, device=puzzle.device)
-    # Givens rank first, then the blanks in random order: what ranks below `wanted` is shown.
+    # Givens rank first, then the blanks in random order; squares that rank below `wanted` are shown.
     score = torch.rand(puzzle.shape, generator=generator, device=puzzle.device) - 2.0 * (puzzle > 0)
     rank = score.argsort(1).argsort(1)
     return torch.where((rank < wanted) | (puzzle > 0), solution, 0)
@@ -71,9 +71,9 @@ class SudokuTask(Task):
     def settings(self) -> Mapping[str, Any]:
         """Model, data and range of T as JSON values."""
         data = asdict(self.recipe.data)
-        del data["workers"]  # changes nothing about the boards
+        del data["workers"]  # does not change the boards
         path = self.recipe.data.path
-        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        data["path"] = path.name if path is not None else None  # the fingerprint identifies the data, wherever it lies
         steps = self.recipe.steps
         return {"model": as_json(self.recipe.model), "data": data, "steps": list(steps) if steps else None}
 
@@ -89,11 +89,11 @@ class SudokuTask(Task):
         """The training set on the device."""
         options = self.recipe.data
         if self.recipe.valid.path is not None:
-            self._validation()  # a mistyped path shows now, not after hours of training
+            self._validation()  # a mistyped path fails now, not after hours of training
         return TrainingBoards(self._boards(device), options.symmetries, options.reveal)
 
     def choose(self) -> int | None:
-        """The number of steps T, where the recipe has a range."""
+        """The number of steps T, if the recipe has a range."""
         if self.recipe.steps is None:
             return None
         low, high = self.recipe.steps
@@ -102,7 +102,7 @@ class SudokuTask(Task):
     def loss(
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean cross-entropy over all squares; the share of blanks that are right as a curve."""
+        """Mean cross-entropy over all squares; the share of correct blanks is logged as a curve."""
         puzzle, solution = batch
         logits: Tensor = model(puzzle, choice, generator)
         loss = F.cross_entropy(logits.flatten(0, 1), solution.flatten() - 1)
@@ -124,23 +124,23 @@ class SudokuTask(Task):
 
     @property
     def compiles_on_cpu(self) -> bool:
-        """Kuramoto steps are worth it."""
+        """Compiling pays off for Kuramoto steps."""
         return self.recipe.model.architecture.startswith("akorn")
 
     @property
     def quick_recipe(self) -> str:
-        """The one for a first try."""
+        """The recipe for a first try."""
         return "sudoku_quick"
 
     def compile(self, model: nn.Module) -> None:
-        """Compile one step, not the loop: as fast, and much sooner ready."""
+        """Compile one step instead of the loop: equally fast, and much faster to compile."""
         assert isinstance(model, SudokuNet)
         model.compile_step(dynamic=False)
 
     def _boards(self, device: torch.device) -> SudokuData:
         if self._data is None:
             options = self.recipe.data
-            with progress_bar(f"{options.count} boards to train on", wanted=options.path is None) as progress:
+            with progress_bar(f"{options.count} training boards", wanted=options.path is None) as progress:
                 boards = load(
                     options.path,
                     count=options.count,
@@ -156,7 +156,7 @@ class SudokuTask(Task):
         if self._valid is None:
             options, data = self.recipe.valid, self.recipe.data
             if options.path is None:
-                # The generator's seeds are unrelated: these are other boards than those trained on.
+                # Seeds of the generator are unrelated, so these boards differ from the training boards.
                 self._valid = load(None, count=options.count, givens=data.givens, seed=data.seed + 1_000_003)
             else:
                 puzzles, solutions = load(options.path)
@@ -174,6 +174,6 @@ def _check(recipe: SudokuRecipe) -> None:
     check(recipe.model)
     for name, pair, least, most in (("steps", recipe.steps, 1, 10_000), ("reveal", recipe.data.reveal, 0, 81)):
         if pair is not None and not least <= pair[0] <= pair[1] <= most:
-            raise AkornError(f"{name} is {pair}, expected two numbers from {least} to {most}, the lower first")
+            raise AkornError(f"{name} is {pair}, expected two numbers from {least} to {most}, the smaller one first")
     if recipe.valid.count < 1:
         raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")

@@ -1,7 +1,7 @@
-"""A board in the terminal: box lines, givens apart from what was filled in, clashes in red, a line about it below.
+"""A board in the terminal: box lines, givens set apart from answers, conflicts in red, and a caption.
 
-Where there is no colour (a file, a pipe, NO_COLOR) marks take its place: givens stand in brackets, and a digit that
-clashes is followed by an exclamation mark. Pictures and animations are in `board_pictures.py`.
+Without colour (a file, a pipe, NO_COLOR), givens are in brackets, and a conflicting digit is followed by an exclamation
+mark. Pictures and animations are in `board_pictures.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ASCII = (("+", "-", "+", "+"), ("+", "-", "+", "+"), ("+", "-", "+", "+"), "|")
 
 
 def describe(board: ArrayLike, puzzle: ArrayLike) -> str:
-    """`valid`, or what keeps the board from being so: `2 blanks, 3 clashes, 1 given changed`."""
+    """`valid`, or why the board is not: `2 blanks, 3 clashes, 1 given changed`."""
     digits = as_board(board)
     wrong = [
         _count(int((digits == 0).sum()), "blank", "blanks"),
@@ -40,7 +40,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 @dataclass(frozen=True)
 class BoardView:
-    """A board as something that rich can print, alone or in a live display; 31 columns wide."""
+    """A board that rich can print, alone or in a live display; 31 columns wide."""
 
     board: ArrayLike
     puzzle: ArrayLike
@@ -91,7 +91,7 @@ class BoardView:
         if verdict == "valid":
             caption.append("valid Sudoku", "bold green" if coloured else "")
         elif "clash" not in verdict and "given" not in verdict:
-            caption.append(verdict)  # unfinished, but nothing is wrong yet
+            caption.append(verdict)  # unfinished, but without mistakes so far
         else:
             caption.append(f"not valid: {verdict}", "bold red" if coloured else "")
         return caption

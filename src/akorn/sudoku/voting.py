@@ -1,9 +1,9 @@
-"""Many starts of many boards as one flat stream, of which only the best answers so far are kept.
+"""Solves many starts of many boards as one flat stream and keeps only the best answers so far.
 
-Sample number `board · K + start` of the stream belongs to chunk `number // chunk`. Chunks have a fixed size, the last
-is padded, so that nothing is compiled twice and no number depends on who computes a chunk: the chunks are dealt out
-to the processes in turn, and what they found is put together by operations whose order does not matter. So any
-number of processes gives exactly the same votes.
+Sample number `board · K + start` of the stream belongs to chunk `number // chunk`. Chunks have a fixed size (the last
+one is padded), so nothing is compiled twice and no number depends on which process computes a chunk. The chunks are
+dealt out to the processes in turn, and their results are combined by operations whose order does not matter. Any
+number of processes therefore gives exactly the same votes.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ EnergyName = Literal["paper", "published"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
 
 ENERGIES = {"paper": osc.energy, "published": osc.published_energy}
-_FIXED = 1 << 16  # probabilities are added up as whole numbers: sums of floats depend on their order
+_FIXED = 1 << 16  # probabilities are summed as whole numbers, because sums of floats depend on their order
 _COMPLETE = sum(1 << digit for digit in range(1, 10))
 
 
 @dataclass(frozen=True)
 class VoteConfig:
-    """How a stream is run."""
+    """How a stream is solved."""
 
     steps: int
     votes: int = 1
     """Starts K of each board."""
     seed: int = 0
     chunk: int | None = None
-    """Samples that run at once; None for what suits the device."""
+    """Samples that run at once; None to choose for the device."""
     precision: Precision = "auto"
     """auto: bf16 on CUDA, else float32."""
     energy: EnergyName = "paper"
-    """Eq. 3 with its factor ½, or as the published code has it."""
+    """Eq. 3 with its factor ½, or as in the published code."""
     samples: bool = False
     """Keep energies and correctness of every single sample."""
     squares: bool = True
     """Count digits and add up probabilities, for the majority vote and averaging."""
     early_exit: float | None = None
-    """Samples whose digits stay the same and whose energy changes by less, relative, from one block of steps to the
-    next stop there, such as 0.01; None: all take T steps."""
+    """A sample stops early once its digits no longer change and its energy changes by a smaller fraction than this
+    between blocks of steps, for example 0.01; None: all samples take T steps."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "votes", "chunk"):
@@ -77,7 +77,7 @@ class Sample:
 
 @dataclass
 class Best:
-    """For each board the answer with the lowest value; of equal values the first start's."""
+    """For each board the answer with the lowest value; among equal values that of the first start."""
 
     value: Tensor  # [B + 1] float32; the last row is for padding
     start: Tensor  # [B + 1] int64
@@ -112,7 +112,7 @@ class Best:
         self.merge(fresh)
 
     def merge(self, other: Best) -> None:
-        """Take over what the other has better."""
+        """Take the better answers of the other."""
         better = (other.value < self.value) | ((other.value == self.value) & (other.start < self.start))
         self.value = torch.where(better, other.value, self.value)
         self.start = torch.where(better, other.start, self.start)
@@ -132,7 +132,7 @@ class Best:
 
 @dataclass
 class Tally:
-    """What came of a stream; tensors on the model's device, the same in every process."""
+    """The results of a stream; tensors on the model's device, the same in every process."""
 
     best: dict[str, Best]
     """By "last" and "sum" energy and by "confidence" (its value is the negative confidence), and each of them among
@@ -140,8 +140,8 @@ class Tally:
     counts: Tensor | None  # [B, 81, 9] int32: how often each digit was answered
     chances: Tensor | None  # [B, 81, 9] int32: sums of probabilities, in units of 1/65536
     used: Tensor  # [B] int64: steps that all starts of the board took together
-    right: Tensor | None  # [B] int64: how many starts solved the board, where solutions are known
-    last: Tensor | None = None  # [B, K] float32, where samples are kept
+    right: Tensor | None  # [B] int64: how many starts solved the board, if solutions are known
+    last: Tensor | None = None  # [B, K] float32, if samples are kept
     total: Tensor | None = None  # [B, K] float32
     confidence: Tensor | None = None  # [B, K] float32
     correct: Tensor | None = None  # [B, K] bool
@@ -151,7 +151,7 @@ def default_chunk(device: torch.device, channels: int) -> int:
     """Samples at once: enough to fill the device, few enough for its memory."""
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
-        fitting = int(memory / (16e3 * channels))  # about 8 MB a sample with 512 channels
+        fitting = int(memory / (16e3 * channels))  # about 8 MB per sample with 512 channels
         return max(64, min(4096, 1 << (fitting.bit_length() - 1)))
     return 256 if device.type == "mps" else 64
 
@@ -164,7 +164,7 @@ def run(
     solutions: Tensor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tally:
-    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` is told of chunks."""
+    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` follows each chunk."""
     device = model.embedding.weight.device
     puzzles = puzzles.to(device)
     solutions = solutions.to(device) if solutions is not None else None
@@ -175,7 +175,7 @@ def run(
     chunk = min(config.chunk or default_chunk(device, model.config.channels), stream)
     chunks = -(-stream // chunk)
     if config.chunk is None:
-        chunk = -(-stream // chunks)  # as even as it gets, so that next to nothing is padding
+        chunk = -(-stream // chunks)  # as even as possible, so that there is little padding
     rank, world = processes.place(device)
 
     padded = torch.cat([puzzles, puzzles.new_zeros(1, 81)])
@@ -185,7 +185,7 @@ def run(
         for number in range(rank, chunks, world):
             index = torch.arange(number * chunk, (number + 1) * chunk, device=device)
             inside = index < stream
-            board = torch.where(inside, index // votes, boards)  # row `boards` is the padding's
+            board = torch.where(inside, index // votes, boards)  # row `boards` is for padding
             start = torch.where(inside, index % votes, 0)
             x0 = None
             if model.random_start:
@@ -257,7 +257,7 @@ def _take(
         tally.chances.index_add_(0, board, (chances * _FIXED).round().int())
     if solutions is not None and tally.right is not None:
         truth = torch.cat([solutions, solutions.new_zeros(1, 81)])[board]
-        correct = (answer == truth).all(1)  # [S]; givens are right by themselves
+        correct = (answer == truth).all(1)  # [S]; givens are always right
         tally.right.index_add_(0, board, correct.long())
         if tally.correct is not None:
             tally.correct[board, start] = correct
@@ -287,7 +287,7 @@ def _shared(tally: Tally) -> Tally:
         total(tally.chances),
         processes.add_up(tally.used[:-1]),
         total(tally.right),
-        total(tally.last),  # each sample is one process's, zero in the others
+        total(tally.last),  # each sample belongs to one process and is zero in the others
         total(tally.total),
         total(tally.confidence),
         total(tally.correct.int()).bool() if tally.correct is not None else None,  # type: ignore[union-attr]
@@ -295,19 +295,19 @@ def _shared(tally: Tally) -> Tally:
 
 
 def _valid(boards: Tensor) -> Tensor:
-    """[S]: which filled boards [S, 81] are correct. Nine powers of two add up to these nine bits only if distinct."""
+    """[S]: which filled boards [S, 81] are correct. Only distinct powers of two add up to these nine bits."""
     bits = torch.ones((), dtype=torch.int32, device=boards.device) << boards.int()
     return (bits[:, _units(boards.device)].sum(-1) == _COMPLETE).all(1)
 
 
 @cache
 def _units(device: torch.device) -> Tensor:
-    """Kept there: a copy for every chunk would make the host wait for all that the device has yet to do."""
+    """Kept on the device: a copy for every chunk would make the host wait for all pending work."""
     return torch.from_numpy(UNITS).to(device)
 
 
 def numerics(name: Precision, device: torch.device) -> AbstractContextManager[None]:
-    """How products are computed, as long as the stream runs."""
+    """The precision of products while the stream runs."""
     if name == "auto":
         name = "bf16" if device.type == "cuda" else "float32"
     return precision.numerics(name, autocast=device)

@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from akorn.bench import Ceilings, Row
     from akorn.bench.work import Piece
 
-LARGEST_SEED = 2**63 - 1  # what torch takes
+LARGEST_SEED = 2**63 - 1  # as large as torch accepts
 CASES = ("layers", "update", "attention", "conv-step", "convolution", "solve", "sudoku", "vote", "shapes", "clevrtex",
          "cifar")  # fmt: skip
 LAYERS: dict[str, dict[str, Any]] = {
     "full": {"batch": 8, "steps": (1, 16)},
     "tiny": {"batch": 2, "steps": (1, 4)},
 }
-"""What --size stands for in the case layers, but for the channels, which depend on N."""
+"""What --size means for the case layers, except the channels, which depend on N."""
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Time, peak memory, shares of the machine's ceilings and error of Kuramoto steps, beside the plain version."""
+    """Measure time, peak memory and error of Kuramoto steps, compared with plain PyTorch and the machine's limits."""
 
     case: tuple[str, ...] = ("layers",)
     """What is measured: layers (of the couplings and sizes below); the parts of a step: update, attention, conv-step,
-    convolution (five ways to compute it), solve; whole work at the paper's sizes: sudoku, vote, shapes, clevrtex,
-    cifar; or all."""
+    convolution (five ways to compute it), solve; complete workloads at the paper's sizes: sudoku, vote, shapes,
+    clevrtex, cifar; or all."""
     size: Literal["full", "tiny"] = "full"
-    """Sizes: the paper's, meant for a GPU, or some that any machine runs in seconds. For layers it sets what batch,
-    channels and steps are unless they are given."""
+    """full uses the paper's sizes, meant for a GPU; tiny runs in seconds on any machine. For layers it sets the
+    defaults of batch, channels and steps."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """How products are computed; bf16 is autocast."""
     recompute: bool = False
-    """Training steps of whole networks recompute their states."""
+    """Let training steps of whole networks recompute their states."""
     compiled: bool = False
-    """Measure the compiled step too (the first call of each compiles for some seconds)."""
+    """Also measure the compiled step (compiling takes some seconds each)."""
     network: bool = False
-    """Measure whole networks by torch.compile(mode="reduce-overhead") too."""
+    """Also measure whole networks compiled by torch.compile(mode="reduce-overhead")."""
     couplings: tuple[str, ...] = ("dense", "sparse", "conv2d-5", "attention-gta")
     """Which couplings: dense, scalar, sparse, conv1d-9, conv2d-5, conv2d-9, attention, attention-gta, and with a
     symmetric J dense-symmetric, scalar-symmetric, conv2d-5-symmetric, attention-gta-symmetric."""
@@ -61,7 +61,7 @@ class Options(CommonOptions):
             help_behavior_hint="(default: 64 256; tiny: 32; or the next that N and 8 heads divide)",
         ),
     ] = None
-    """Channels of the state; each number is a size of its own."""
+    """Channels of the state; each number is measured."""
     grid: tuple[int, int] = (9, 9)
     """Positions: height and width, or as many tokens."""
     n: int = 4
@@ -75,7 +75,7 @@ class Options(CommonOptions):
     repeats: int = 5
     """Repeats of each measurement; the median counts."""
     record: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
-    """A folder that gets a record of the run, such as results."""
+    """A folder for a record of the run, such as results."""
 
 
 def run(options: Options) -> int:
@@ -114,12 +114,12 @@ def run(options: Options) -> int:
 
 
 def _sized(options: Options) -> Options:
-    """The options with every size of layers that is not given as --size has it."""
+    """The options, with the defaults of --size for all sizes that are not given."""
     return replace(options, **{k: v for k, v in LAYERS[options.size].items() if getattr(options, k) is None})
 
 
 def _pieces(options: Options, device: torch.device) -> Iterator[Piece]:
-    """All that was asked for, made when its turn comes."""
+    """Everything requested, created one after the other."""
     import torch
 
     from akorn.bench import CASES as MAKERS
@@ -193,7 +193,7 @@ def _record(options: Options, rows: list[Row], ceilings: Ceilings, device: str, 
 
 
 def _print_table(rows: list[Row]) -> None:
-    """A line for each piece of work, and below it one for each of its forms."""
+    """A line for each workload, followed by one for each of its forms."""
     from itertools import groupby
 
     from rich.console import Console

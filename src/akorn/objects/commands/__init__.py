@@ -3,7 +3,7 @@
 COMMANDS = {"segment": ("akorn.objects.commands.segment", "find the objects in pictures")}
 
 USE = "akorn segment IMAGE --model {model}"
-"""What `akorn models` says of how to use one of this room's."""
+"""The command that `akorn models` shows for a model of this room."""
 
 EVALUATES = ("timm:",)
-"""How models begin that `akorn eval` scores here beside this room's own: frozen networks."""
+"""Name prefixes of other models that `akorn eval` scores here: frozen networks."""

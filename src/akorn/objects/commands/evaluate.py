@@ -1,4 +1,4 @@
-"""`akorn eval` for object discovery: FG-ARI and MBO of a model's clusters; frozen networks by the same protocol."""
+"""`akorn eval` for object discovery: FG-ARI and MBO of a model's clusters, for frozen networks too."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ class Options(CommonOptions):
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "shapes"
     """Shipped weights by name (akorn models), a model's folder, or a frozen network: timm:dino, timm:mae, timm:NAME."""
     data: str | None = None
-    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or the name of a set that is generated
+    """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or the name of a generated set
     (akorn data make --help lists them); by default the test pictures of the set that the model was trained on."""
     split: Literal["train", "valid", "test"] = "test"
-    """Which part, where the data has parts."""
+    """Which part of the data, if it has several."""
     size: int | None = None
-    """Resize pictures to this side first. By default those in npz files and TFRecords stay as they are, and those in
-    folders get the side of the paper's tables: 256, of CLEVRTex 128."""
+    """Resize pictures to this side first. By default pictures in npz files and TFRecords keep their size, and those in
+    folders get the size in the paper's tables: 256, for CLEVRTex 128."""
     fit: Literal["crop", "stretch", "refuse"] = "crop"
-    """Of pictures that have another size: crop keeps the largest square in the middle, stretch the whole picture, and
-    both are resized, which is said; refuse stops."""
+    """How pictures of another size are resized: crop keeps the largest square in the middle, stretch the whole
+    picture; refuse stops instead."""
     limit: int | None = None
-    """At most so many pictures, the first ones; of a generated set exactly so many, even if the paper has fewer."""
+    """Score at most this many pictures, the first ones; of a generated set exactly this many."""
     clusters: int | None = None
-    """Number of clusters; by default that of the paper's tables for the data, or for what the model was trained on
-    where a file does not tell which data it is."""
+    """Number of clusters; by default that of the paper's tables for the data, or for the model's training data
+    if a file does not name its data set."""
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
-    """Bilinear enlargement of the features by this factor, what up-tiling is compared with."""
+    """Bilinear enlargement of the features by this factor, for comparison with up-tiling."""
     method: Literal["average", "kmeans"] = "average"
     """Average linkage or k-means."""
     components: int = 128
-    """Principal components that are clustered."""
+    """Number of principal components that are clustered."""
     steps: int | None = None
     """Kuramoto steps T of each block; by default as in training."""
     batch: int | None = None
-    """Pictures that run at once; by default what suits their size."""
+    """Number of pictures that run at once; by default chosen by their size."""
     weights: Path | None = None
-    """For a frozen network: a file with its weights, safetensors or torch's; by default timm fetches them."""
+    """For a frozen network: a file with its weights (safetensors or torch); by default timm downloads them."""
     plots: Path | None = None
     """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
     against_clusters: tuple[int, ...] = ()
-    """Numbers of clusters for the last of these; by default from 2 to twice the number that is scored, where there
-    are as many patches."""
+    """Numbers of clusters for the last of these plots; by default from 2 to twice the number that is scored, as far as
+    there are as many patches."""
     results: Path | None = LEDGER
-    """The folder for the record of the evaluation; None for no record."""
+    """Folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:
@@ -77,7 +77,7 @@ def run(options: Options) -> int:
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
-    training_of(options.model)  # the record will tell it: a damaged file shows before any work
+    training_of(options.model)  # goes into the record; a damaged file should fail before any work
     source = _source(options)
     data, first = _read(options, source)
     if first.labels is None:
@@ -96,7 +96,7 @@ def run(options: Options) -> int:
         counts += options.against_clusters or range(2, min(2 * count, rows * columns) + 1)
     channels = first.images.shape[1]
     if channels != model.config.image_channels:
-        say(f"channels: the pictures have {channels}, the model looks at {model.config.image_channels}; converted")
+        say(f"the pictures have {channels} channels and the model expects {model.config.image_channels}; converted")
     try:
         curve = evaluate_counts(model, data, counts, settings, batch=options.batch, progress=True)
     except AkornError:
@@ -104,7 +104,7 @@ def run(options: Options) -> int:
     except ValueError as error:
         raise AkornError(str(error)) from error
     found = curve[count]
-    if is_main():  # of several processes one speaks and writes
+    if is_main():  # one of several processes prints and writes
         if options.results is not None:
             say(f"recorded in {_record(options, found, source, data, str(device))}")
         if options.plots is not None:
@@ -117,7 +117,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """AkornError for what cannot be, before torch is imported."""
+    """AkornError for impossible options, before torch is imported."""
     check_seed(options.seed)
     for name in ("limit", "clusters", "uptile", "bilinear", "components", "steps", "batch", "size"):
         value = getattr(options, name)
@@ -129,9 +129,9 @@ def _check(options: Options) -> None:
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
     frozen = options.model.startswith(FROZEN)
     if options.weights is not None and not frozen:
-        raise AkornError(f"--weights belongs to a frozen network (timm:NAME), the model is {options.model}")
+        raise AkornError(f"--weights is for frozen networks (timm:NAME), but the model is {options.model}")
     if options.steps is not None and frozen:
-        raise AkornError(f"--steps belongs to models with Kuramoto steps, {options.model} is a frozen network")
+        raise AkornError(f"--steps is for models with Kuramoto steps, but {options.model} is a frozen network")
 
 
 def _check_patches(config: Any, height: int, width: int) -> None:
@@ -139,12 +139,12 @@ def _check_patches(config: Any, height: int, width: int) -> None:
     if height % config.patch or width % config.patch:
         raise AkornError(
             f"pictures of {height} × {width} pixels cannot be cut into patches of {config.patch} × {config.patch}:"
-            f" resize them, with --size {config.image_size} to what the model was trained on"
+            f" resize them, for example with --size {config.image_size}, the size in training"
         )
 
 
 def _load(options: Options) -> Any:
-    """The model that is meant."""
+    """The model to score."""
     if options.model.startswith(FROZEN):
         from akorn.objects.frozen import FrozenFeatures
 
@@ -154,12 +154,12 @@ def _load(options: Options) -> Any:
 
     model = load_model(options.model)
     if not isinstance(model, ObjectsNet):
-        raise AkornError(f"{options.model}: no model for object discovery, but one for {model.task}")
+        raise AkornError(f"{options.model}: this is not a model for object discovery but one for {model.task}")
     return model
 
 
 def _source(options: Options) -> str:
-    """The data that is meant."""
+    """The data to score on."""
     if options.data is not None:
         return options.data
     from akorn.objects.data.sets import GENERATED
@@ -174,7 +174,7 @@ def _source(options: Options) -> str:
 
 
 def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
-    """The data, and its first picture; without --data the set is generated, whatever the disk has under its name."""
+    """The data, and its first picture; without --data the set is generated, even if the disk has a file of its name."""
     from akorn.objects.data.layouts import load, load_generated
     from akorn.objects.data.picture_files import looked_at
     from akorn.runtime.processes import is_main
@@ -187,7 +187,14 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
         return data, looked_at(data).load([0])
     except AkornError:
         raise
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:  # what readers overlook
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        MemoryError,
+    ) as error:  # mistakes that readers overlook
         reason = " ".join(str(error).split()) or "no reason given"
         raise AkornError(f"{source} cannot be read ({type(error).__name__}: {reason})") from error
 
@@ -207,7 +214,7 @@ def _clusters(options: Options, source: str, data: PictureSet) -> int:
 
 
 def _origin(options: Options, source: str) -> dict[str, str | None]:
-    """Where the pictures are from, and which part of the data set they are; a single file may not tell the part."""
+    """Where the pictures come from, and which part of the data set they are, if that is known."""
     from akorn.objects.data.sets import ALIASES, GENERATED
 
     path = Path(source)
@@ -271,5 +278,5 @@ def _print(found: Evaluation, name: str) -> None:
         f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
         f" up-tiling ×{settings.uptile}, T = {settings.steps}; {found.seconds:.1f} s"
     )
-    if errors:  # RESULTS.md has another ±, over seeds
+    if errors:  # the ± in RESULTS.md is another one, over seeds
         console.print("± standard error of the mean over these pictures")

@@ -32,14 +32,14 @@ class Options(CommonOptions):
     folder: Annotated[
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
-    """The folder, which is made if it is not there."""
-    count: Annotated[int | None, tyro.conf.arg(help=f"Pictures to train on; by default {_of_each(0)}.")] = None
-    valid: Annotated[int | None, tyro.conf.arg(help=f"Pictures to validate with; by default {_of_each(1)}.")] = None
-    test: Annotated[int | None, tyro.conf.arg(help=f"Pictures to test on; by default {_of_each(2)}.")] = None
+    """The folder, created if it does not exist."""
+    count: Annotated[int | None, tyro.conf.arg(help=f"Number of training pictures; by default {_of_each(0)}.")] = None
+    valid: Annotated[int | None, tyro.conf.arg(help=f"Number of validation pictures; by default {_of_each(1)}.")] = None
+    test: Annotated[int | None, tyro.conf.arg(help=f"Number of test pictures; by default {_of_each(2)}.")] = None
 
 
 def run(options: Options) -> int:
-    """Generate, and write the three files."""
+    """Generate the pictures and write the three files."""
     check_seed(options.seed)
     from akorn.objects.data.generated import default_count, generate
     from akorn.objects.data.npz import write_npz
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
     files = {split: folder / f"{split}.npz" for split in SPLITS}
     for file in files.values():
         if file.exists():
-            raise AkornError(f"{file} is there already; choose another folder or remove it")
+            raise AkornError(f"{file} already exists; choose another folder or remove it")
     make_folder(folder)
     from akorn.runtime.progress import progress_bar
 

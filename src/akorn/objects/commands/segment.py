@@ -27,10 +27,10 @@ FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Find the objects in pictures: a mask that gives every pixel the number of its cluster, 0 for the background.
+    """Find the objects in pictures. The mask gives every pixel the number of its cluster, 0 for the background.
 
-    The background is the largest of the clusters that touch the border. The models that ship have seen drawings of
-    simple things alone (akorn models): masks of photographs mean little.
+    The background is the largest of the clusters that touch the border. The shipped models were trained only on
+    drawings of simple things (akorn models), so masks of photographs mean little.
     """
 
     images: Annotated[
@@ -48,30 +48,31 @@ class Options(CommonOptions):
     ] = None
     """Shipped weights by name (akorn models), or a model's folder."""
     clusters: int | None = None
-    """Number of clusters, the background being one; by default that of the data which the model was trained on."""
+    """Number of clusters, including the background; by default that of the model's training data."""
     uptile: int = 1
-    """Finer masks: up-tiling by this factor, which must divide the patch size, at the factor's square in time."""
+    """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square."""
     size: int | None = None
-    """Side in pixels at which the model sees a picture, a multiple of its patch size; by default that of its training.
-    More pixels make more patches and finer masks, but things look larger to the model than those it was trained on."""
+    """The size in pixels at which the model sees a picture, a multiple of the patch size; by default that of training.
+    A larger size gives finer masks, but objects then look larger to the model than in training."""
     method: Literal["average", "kmeans"] = "average"
     """Average linkage or k-means."""
     steps: int | None = None
     """Kuramoto steps T of each block; by default as in training."""
     out: Path = Path()
-    """The folder that gets the files, NAME-mask.png and so on; files of these names are replaced."""
+    """The folder for the files, NAME-mask.png and so on; existing files with these names are replaced."""
     format: str = "png,overlay"
-    """Comma-separated: png (a palette picture of the labels), npz (key `labels`), overlay (colours on the
-    picture, enlarged where it is small)."""
+    """Comma-separated list of: png (the labels as a picture with a palette), npz (key `labels`), overlay (colours on
+    the picture, enlarged if it is small)."""
     gif: bool = False
-    """Also write NAME.gif: the oscillators, step by step."""
+    """Also write NAME.gif, which shows the oscillators step by step."""
     resize: bool = True
-    """Take pictures of other sizes than the model's, or --size (masks come in their own); --no-resize refuses them."""
+    """Resize pictures that are not of the model's size (or --size); masks get the size of the picture. --no-resize
+    refuses them instead."""
 
 
 def run(options: Options) -> int:
-    """Segment; one line per picture. A picture that cannot be read is said and gives exit status 2, the others are
-    still done.
+    """Segment the pictures, with one line for each. Unreadable ones are reported and lead to exit status 2; the others
+    are still segmented.
     """
     formats = _check(options)
     from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
@@ -86,7 +87,7 @@ def run(options: Options) -> int:
     side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
     wrong = False
-    owners: dict[str, str] = {}  # what files begin with → the picture that has them
+    owners: dict[str, str] = {}  # prefix of the output files → the picture they belong to
     for name in dict.fromkeys(options.images):
         try:
             _segment(options, formats, segmenter, side, clusters, name, owners)
@@ -101,7 +102,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options) -> list[str]:
-    """The formats that were asked for; AkornError for what cannot be, before torch is imported."""
+    """The requested formats; AkornError for impossible options, before torch is imported."""
     check_seed(options.seed)
     if not options.images:
         raise AkornError("akorn segment needs a picture: akorn segment IMAGE…")
@@ -115,7 +116,7 @@ def _check(options: Options) -> list[str]:
     if not formats and not options.gif:
         raise AkornError(f"--format names nothing to write, expected some of {', '.join(FORMATS)}")
     if options.clusters is not None and options.clusters > 256 and "png" in formats:
-        raise AkornError(f"a PNG with a palette holds at most 256 clusters, got {options.clusters}; use --format npz")
+        raise AkornError(f"a PNG with a palette has at most 256 clusters, got {options.clusters}; use --format npz")
     return formats
 
 
@@ -126,7 +127,7 @@ def _side(options: Options, segmenter: Segmenter) -> int:
         patch = config.patch
         below, above = options.size // patch * patch, -(-options.size // patch) * patch
         near = f"{below} or {above}" if below else str(above)
-        raise AkornError(f"--size must be a multiple of the patch size, {patch}: got {options.size}, {near} would do")
+        raise AkornError(f"--size must be a multiple of the patch size, {patch}: got {options.size}, try {near}")
     return int(config.image_size if options.size is None else options.size)
 
 
@@ -136,7 +137,7 @@ def _clusters(options: Options, model: str, data_set: str | None) -> int:
     if options.clusters is not None:
         return options.clusters
     if data_set is None:
-        raise AkornError(f"--clusters is missing: nothing tells what {model} was trained on")
+        raise AkornError(f"--clusters is missing: the training data of {model} is unknown")
     return SETS[data_set].clusters
 
 
@@ -144,16 +145,16 @@ def _segment(
     options: Options, formats: list[str], segmenter: Segmenter, side: int, clusters: int, name: str,
     owners: dict[str, str],
 ) -> None:  # fmt: skip
-    """One picture from its file to its masks. It is looked at alone: its mask depends on no other picture."""
+    """One picture, from its file to its masks. Pictures are processed one by one, so masks do not depend on others."""
     from akorn.objects.colouring import background_first
     from akorn.objects.features import as_masks
     from akorn.objects.model_input import read_picture
 
     picture = read_picture(name, side, segmenter.model.config.image_channels, resize=options.resize)
-    stem = Path(name).stem  # claimed by what is a picture: photo.json beside photo.png is in nobody's way
+    stem = Path(name).stem  # only pictures claim names: photo.json beside photo.png is no conflict
     owner = owners.setdefault(stem, name)
     if owner != name:
-        raise AkornError(f"{name}: its files would have the names of those of {owner}")
+        raise AkornError(f"{name}: its files would have the same names as those of {owner}")
     mask = segmenter.segment(picture.pixels[None], clusters)
     labels = as_masks(mask.flatten(1), (side, side), picture.size)[0]
     _deliver(options, formats, segmenter, clusters, picture, name, background_first(labels.cpu().numpy()))
@@ -171,15 +172,15 @@ def _deliver(
     paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats}
     if options.gif:
         paths["gif"] = options.out / f"{stem}.gif"
-    for path in paths.values():  # all can be written, or none is
+    for path in paths.values():  # either all files are written or none
         check_writable(path)
-        for image in options.images:  # one of the pictures may bear the name of another one's mask
+        for image in options.images:  # a picture may have the name of another one's mask
             if path.exists() and os.path.exists(image) and path.samefile(image):  # Path.exists may raise
-                whose = "the picture itself" if image == name else f"a picture to be segmented, not {name}'s to replace"
+                whose = "the picture itself" if image == name else f"another input, which {name} must not replace"
                 raise AkornError(f"{path}: that is {whose}; choose another folder with --out")
     for kind, path in paths.items():
         _write(kind, path, segmenter, picture, labels)
-    # Where a picture is smaller than the grid of patches a cluster may have no pixel: it counts all the same.
+    # If a picture is smaller than the grid of patches, a cluster may have no pixel, but it still counts.
     counts = np.bincount(labels.ravel(), minlength=clusters).tolist()
     doubtful = doubts(str(options.model), segmenter.model.config, picture.size)
     if options.json:

@@ -3,8 +3,8 @@
 Generators for Shapes, Tetrominoes and Multi-dSprites; readers for npz files, the multi-object benchmark's TFRecords,
 CLEVRTex, ImageNet and other folders of pictures, Pascal VOC 2012 and COCO 2017. `load` opens any of them.
 
-A data set is registered by the module that draws or reads it, and that module stands in `SOURCES`: sets are listed,
-and readers are asked, in this order. None of them imports torch.
+A data set is registered by the module that draws or reads it, and that module is listed in `SOURCES`. Sets are listed
+and readers are tried in this order. None of them imports torch.
 """
 
 from importlib import import_module

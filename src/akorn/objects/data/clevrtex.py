@@ -1,9 +1,9 @@
 """CLEVRTex and its variants OOD (`clevrtex_outd`) and CAMO (`clevrtex_camo`).
 
-Somewhere below a folder lie scenes such as `CLEVRTEX_full_000123.png` and their masks, `CLEVRTEX_full_000123_flat.png`.
-As in the benchmark, the middle 0.8 of a scene is kept (192 of 240 pixels), in 128×128; the first tenth of the scenes
-is for testing, the second for validation, the rest for training (5,000, 5,000 and 40,000 of the full set; 2,000 of
-CAMO for testing), and all 10,000 of OOD are for testing.
+Anywhere below a folder there are scenes such as `CLEVRTEX_full_000123.png` and their masks,
+`CLEVRTEX_full_000123_flat.png`. As in the benchmark, the middle 0.8 of a scene is kept (192 of 240 pixels), in 128×128;
+the first tenth of the scenes is for testing, the second for validation, the rest for training (5,000, 5,000 and 40,000
+of the full set; 2,000 of CAMO for testing), and all 10,000 of OOD are for testing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CLEVRTexSet(FileSet):
 
 @READERS.add("CLEVRTex")
 def open_clevrtex(path: Path, asked: Asked) -> CLEVRTexSet | None:
-    """The scenes of a split; None where the folder has none."""
+    """The scenes of a split; None if the folder has none."""
     if path.is_file() or not has_scenes(path):
         return None
     return read_clevrtex(path, asked.split, asked.size, asked.limit, asked.fit)
@@ -71,7 +71,7 @@ def read_clevrtex(
 
 
 def has_scenes(folder: Path) -> bool:
-    """Whether there is a scene in the folder or below it, where its first files are."""
+    """Whether the folder or its first subfolders contain a scene."""
     for number, (_, folders, names) in enumerate(os.walk(folder)):
         folders.sort()
         if any(_SCENE.fullmatch(name) for name in names):

@@ -1,7 +1,7 @@
 """COCO 2017: `annotations/instances_val2017.json` beside `val2017/`, the same with train.
 
-A pixel that several objects cover, or that belongs to a crowd, is ignored. The paper tests on `val2017`; both our
-"test" and "valid" are that.
+Pixels that several objects cover, or that belong to a crowd, are ignored. The paper tests on `val2017`, so both our
+"test" and "valid" are that part.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class COCOSet(FileSet):
                 self._annotations[annotation["image_id"]].append(annotation)
 
     def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
-        """Labels, numbered as the annotations come, and classes."""
+        """Labels, numbered in the order of the annotations, and classes."""
         image = self.images[index]
         height, width = image["height"], image["width"]
         labels = np.zeros((height, width), dtype=np.int16)
@@ -53,7 +53,7 @@ class COCOSet(FileSet):
             where = f"{image['file_name']}, annotation {annotation.get('id')}"
             pixels = region(annotation["segmentation"], height, width, where)
             if annotation.get("iscrowd"):
-                covered[pixels] += 2  # as good as covered twice
+                covered[pixels] += 2  # treated as if covered twice
                 continue
             objects += 1
             labels[pixels] = objects
@@ -65,13 +65,13 @@ class COCOSet(FileSet):
 
 
 def is_coco(folder: Path) -> bool:
-    """Whether there is a file of instances in the usual place."""
+    """Whether the usual file of instances exists."""
     return any((folder / "annotations").glob("instances_*.json"))
 
 
 @READERS.add("COCO")
 def open_coco(path: Path, asked: Asked) -> COCOSet | None:
-    """The pictures of a split; None where the folder is not laid out so."""
+    """The pictures of a split; None if the folder does not have this layout."""
     if path.is_file() or not is_coco(path):
         return None
     return read_coco(path, asked.split, asked.size, asked.limit, asked.fit)
@@ -80,11 +80,11 @@ def open_coco(path: Path, asked: Asked) -> COCOSet | None:
 def read_coco(
     folder: Path, split: Split = "train", size: int | None = None, limit: int | None = None, fit: Fit = "crop"
 ) -> COCOSet:
-    """The pictures of train2017 or val2017, in the order of their numbers, those without objects too."""
+    """The pictures of train2017 or val2017, in the order of their numbers, including those without objects."""
     part = "train2017" if split == "train" else "val2017"
     path = folder / "annotations" / f"instances_{part}.json"
     if not path.exists():
-        raise AkornError(f"{folder} has no split {split!r}: {path} is not there")
+        raise AkornError(f"{folder} has no split {split!r}: {path} does not exist")
     root = folder / part
     if not root.is_dir():
         root = folder / "images" / part
@@ -101,15 +101,15 @@ def read_coco(
             _check_class(annotation, path)
         found = COCOSet(root, images, content["annotations"], size=size, fit=fit)
     except (KeyError, TypeError) as error:
-        raise AkornError(f"{path} is not laid out as COCO's instances are ({error})") from None
+        raise AkornError(f"{path} does not have the layout of COCO's instances ({error})") from None
     missing = next((path for path in found.paths if not path.exists()), None)
     if missing is not None:
-        raise AkornError(f"{missing} does not exist: the instances of {part} name it")
+        raise AkornError(f"{missing} does not exist, but the instances of {part} name it")
     return found
 
 
 def _check_image(image: dict[str, Any], path: Path) -> None:
-    """AkornError unless its size is one that pictures may have, since masks of it are made."""
+    """AkornError unless the image has a plausible size, since masks of that size are created."""
     if not isinstance(image["id"], int):
         raise TypeError("an image's id must be a whole number")
     name = image["file_name"]
@@ -127,7 +127,7 @@ def _check_image(image: dict[str, Any], path: Path) -> None:
 
 
 def _check_class(annotation: dict[str, Any], path: Path) -> None:
-    """AkornError unless its class can stand in a mask, where 0 is the background and −1 is ignored."""
+    """AkornError unless its class can be stored in a mask, where 0 is the background and −1 is ignored."""
     number = annotation["category_id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST_CLASSES:
         raise AkornError(

@@ -1,4 +1,4 @@
-"""Pictures for the training device: all of them there as bytes where they fit, else streamed from files by threads."""
+"""Pictures for the training device: stored there as bytes if they fit, otherwise streamed from files by threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from akorn.objects.data.picture_sets import Indices, Pictures, PictureSet
 
 Progress = Callable[[int, int], None]
 
-_SHARE = 0.5  # of the device's free memory that pictures may take
-_TOGETHER = 256  # pictures read at once, where all are read
+_SHARE = 0.5  # share of the device's free memory for pictures
+_TOGETHER = 256  # pictures read at once when all are read
 
 
 class DeviceData:
@@ -57,7 +57,7 @@ class DeviceData:
 
     @property
     def device(self) -> torch.device:
-        """Where the pictures are, and the batches will be."""
+        """The device of the pictures and of the batches."""
         return self.images.device
 
     def __getitem__(self, indices: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class DeviceData:
         return self.images[indices.to(self.device)]
 
     def fingerprint(self) -> str:
-        """SHA-256 of the pictures, wherever they are."""
+        """SHA-256 of the pictures, on any device."""
         digest = hashlib.sha256(repr(tuple(self.images.shape)).encode())
         for part in self.images.split(4096):
             digest.update(part.cpu().numpy().data)
@@ -75,9 +75,9 @@ class DeviceData:
 class StreamedData:
     """Pictures that threads read while the device computes; batches are uint8 [B, C, H, W] on the device.
 
-    Decoding and resizing leave Python's lock alone, so threads share the work; a batch is gathered in pinned memory
-    and copied without waiting. `batches` reads ahead by itself. With `data[indices]` say what comes next by `expect`:
-    a batch that was expected is ready, any other is read then. Use it in a `with`, or `close` it.
+    Decoding and resizing release Python's lock, so threads share the work; a batch is gathered in pinned memory and
+    copied asynchronously. `batches` reads ahead by itself. With `data[indices]`, announce the next batch by `expect`:
+    an expected batch is ready, any other is read on access. Use it in a `with` block, or `close` it.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StreamedData:
         self.close()
 
     def close(self) -> None:
-        """Stop the threads; what they have not begun is dropped."""
+        """Stop the threads and drop pending work."""
         self._waiting.clear()
         self._pool.shutdown(cancel_futures=True)
 
@@ -108,7 +108,7 @@ class StreamedData:
         return len(self.pictures)
 
     def fingerprint(self) -> str:
-        """That of the set."""
+        """The fingerprint of the set."""
         return self.pictures.fingerprint()
 
     def batches(self, orders: Iterable[Tensor | Indices]) -> Iterator[Tensor]:
@@ -122,7 +122,7 @@ class StreamedData:
             yield queue.popleft().to(self.device)
 
     def expect(self, indices: Tensor | Indices) -> None:
-        """Begin to read a batch that will be asked for. Of those that never are, the oldest are forgotten."""
+        """Start reading a batch that will be requested. If batches are never requested, the oldest are dropped."""
         key = _key(indices)
         if key not in self._waiting:
             while len(self._waiting) >= self.ahead:
@@ -130,7 +130,7 @@ class StreamedData:
             self._waiting[key] = self._begin(key)
 
     def __getitem__(self, indices: Tensor | Indices) -> Tensor:
-        """Pictures at `indices` [B] as bytes [B, C, H, W]; indices on the CPU spare waiting for the device."""
+        """Pictures at `indices` [B] as bytes [B, C, H, W]; indices on the CPU avoid waiting for the device."""
         key = _key(indices)
         return (self._waiting.pop(key, None) or self._begin(key)).to(self.device)
 
@@ -142,7 +142,7 @@ class StreamedData:
     def _read(self, index: int, target: Tensor) -> None:
         image = self.pictures.image(index)
         if image.shape != self._shape:
-            raise ValueError(f"picture {index} is {list(image.shape)}, the first one {list(self._shape)}")
+            raise ValueError(f"picture {index} is {list(image.shape)}, but the first one is {list(self._shape)}")
         target.copy_(torch.from_numpy(image))
 
 
@@ -161,7 +161,7 @@ class _Batch:
 def to_device(
     pictures: PictureSet, device: torch.device | str = "cpu", progress: Progress | None = None
 ) -> DeviceData | StreamedData:
-    """On the device where a set takes no more than half of its free memory, else streamed."""
+    """On the device if the set takes at most half of its free memory, otherwise streamed."""
     device = torch.device(device)
     needed = len(pictures) * pictures.image(0).size
     if isinstance(pictures, Pictures) and device.type != "cuda":
@@ -178,7 +178,7 @@ def _free(device: torch.device) -> float:
         return float(torch.cuda.mem_get_info(device)[0])
     try:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):  # not every system says
+    except (AttributeError, OSError, ValueError):  # not every system reports it
         return 2.0**32
 
 

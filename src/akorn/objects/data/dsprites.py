@@ -1,7 +1,7 @@
 """Multi-dSprites, "coloured on greyscale": two to five ovals, hearts and squares on a grey background.
 
-Scale, place and rotation are continuous. Edges are sharp, a later sprite covers an earlier one, and masks are what
-can be seen. As in dSprites no sprite leaves the picture: at scale 1 it fits a circle of radius 15 at any angle, and
+Scale, place and rotation are continuous. Edges are sharp, a later sprite covers an earlier one, and masks show the
+visible parts. As in dSprites no sprite leaves the picture: at scale 1 it fits a circle of radius 15 at any angle, and
 its middle stays 15 pixels away from the edges.
 """
 
@@ -18,7 +18,7 @@ SIZE, REACH = 64, 15
 FEWEST, MOST = 2, 5
 SMALLEST, LARGEST = 0.5, 1.0
 OVAL, HEART, HALF_SQUARE = (8.0, 13.0), 10.5, 10.0  # semi-axes, unit of the curve, half a side; in pixels
-DULLEST = 0.5  # the least saturation and value of a colour: far enough from every grey to be seen
+DULLEST = 0.5  # the least saturation and value of a colour, clearly different from every grey
 
 Floats = NDArray[np.float32]
 
@@ -48,7 +48,7 @@ def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
     """Pictures uint8 [count, 3, 64, 64] and labels int16 [count, 64, 64]."""
     labels = np.zeros((count, SIZE, SIZE), dtype=np.int16)
     missing = np.arange(count)
-    while len(missing):  # a picture with a sprite that cannot be seen is drawn again
+    while len(missing):  # a picture with an invisible sprite is drawn again
         drawn, good = _place(rng, len(missing))
         labels[missing[good]] = drawn[good]
         missing = missing[~good]
@@ -66,7 +66,7 @@ def colours(hsv: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _place(rng: np.random.Generator, count: int) -> tuple[Mask, NDArray[np.bool_]]:
-    """Labels [count, 64, 64] of random sprites, and in which pictures each of them can be seen."""
+    """Labels [count, 64, 64] of random sprites, and in which pictures all of them are visible."""
     sprites = rng.integers(FEWEST, MOST + 1, count)
     kinds = rng.integers(len(SPRITES), size=(count, MOST))
     scale, angle, y, x = rng.random((4, count, MOST))

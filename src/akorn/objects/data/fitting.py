@@ -1,7 +1,7 @@
-"""From pictures of any size to one size: bilinear (with averaging when shrinking) for pictures, nearest for masks.
+"""Resizes pictures of any size to one size: bilinear (with averaging when shrinking) for pictures, nearest for masks.
 
 `fit` says how: "crop" keeps the largest square in the middle, "stretch" the whole picture, whatever its proportions,
-"refuse" takes only pictures that have the size already.
+"refuse" accepts only pictures that already have the size.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def fit_mask(mask: Mask, size: int, box: Box) -> Mask:
 
 
 def resized(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
-    """All pictures and masks in the size; those that have it already come back as they are."""
+    """All pictures and masks in that size; those that already have it are returned unchanged."""
     height, width = pictures.images.shape[2:]
     box = source_box(height, width, size, fit, pictures.name)
     if (height, width) == (size, size):
@@ -69,7 +69,7 @@ def resized(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
 
 
 def fitted(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
-    """`resized`, where nobody may have expected it: one line says what was done."""
+    """`resized`, with one line that says what was done, since the user may not expect it."""
     made = resized(pictures, size, fit)
     height, width = pictures.images.shape[2:]
     line = told(Counter({(height, width): len(pictures)}), size, fit)
@@ -79,7 +79,7 @@ def fitted(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
 
 
 def told(sizes: Counter[tuple[int, int]], size: int, fit: Fit, zoom: float = 1.0) -> str | None:
-    """What becomes of pictures of these heights and widths, in words; None where all stay as they are."""
+    """A sentence about how pictures of these heights and widths are resized; None if none are."""
     others = Counter({old: count for old, count in sizes.items() if old != (size, size) or zoom != 1})
     if not others:
         return None

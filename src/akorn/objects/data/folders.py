@@ -1,7 +1,7 @@
 """ImageNet and any other pictures: a picture, or a folder with pictures anywhere below it.
 
 The parts of ImageNet are folders `train` and `val`, or `ILSVRC/Data/CLS-LOC` with them. Pictures beside folders of
-parts are for training. This reader comes last: what no other knows, it takes or refuses.
+parts are for training. This reader comes last: it reads or refuses what no other reader recognises.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from akorn.objects.data.picture_files import ENDINGS, FileSet, find_pictures
 from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import ALIASES, SETS, DataSet
 
-NAME = "imagenet"  # what plain pictures are called
-SETS.register(NAME, DataSet(clusters=7, size=256))  # the paper has no clusters for it: COCO's pictures are as rich
+NAME = "imagenet"  # the name for plain pictures
+SETS.register(
+    NAME, DataSet(clusters=7, size=256)
+)  # not in the paper: as many clusters as for COCO, whose pictures are similar
 
 
 @READERS.add("ImageNet, or any pictures")
 def open_pictures(path: Path, asked: Asked) -> FileSet:
-    """A picture, or the pictures of a folder; AkornError where there are none."""
+    """A picture, or the pictures of a folder; AkornError if there are none."""
     if path.is_file():
         if path.suffix.lower() not in ENDINGS:
-            raise AkornError(f"{path} is of no known kind: expected {', '.join(READERS)}")
+            raise AkornError(f"{path} is of an unknown kind: expected {', '.join(READERS)}")
         return _set(path.parent, [path], asked)
     root = path
     for place in ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"):
@@ -33,16 +35,16 @@ def open_pictures(path: Path, asked: Asked) -> FileSet:
     mine = [alias for alias in ALIASES[asked.split] if alias in parts]
     if mine:
         root = root / mine[0]
-    elif parts:  # what lies beside the pictures of other parts is for training
+    elif parts:  # pictures beside folders of other parts are for training
         paths = find_pictures(root, asked.limit, parts) if asked.split == "train" else []
         said = ", ".join(sorted(parts))
         if not paths:
-            raise AkornError(f"{path} has no split {asked.split!r}: found {said}; name the folder that is meant")
-        logging.getLogger(__name__).warning("%s: its pictures are read without those in %s", path, said)
+            raise AkornError(f"{path} has no split {asked.split!r}: found {said}; name the folder to read")
+        logging.getLogger(__name__).warning("%s: pictures in %s are not read", path, said)
         return _set(root, paths, asked)
     paths = find_pictures(root, asked.limit)
     if not paths:
-        raise AkornError(f"{root} holds nothing that can be read: expected {', '.join(READERS)}")
+        raise AkornError(f"{root} contains nothing that can be read: expected {', '.join(READERS)}")
     return _set(root, paths, asked)
 
 

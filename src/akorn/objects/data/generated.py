@@ -1,7 +1,7 @@
-"""Data sets that need no download, the same for the same seed, however they are cut into pieces.
+"""Data sets that need no download: the same for the same seed, however they are split into pieces.
 
-Pictures come in blocks of 256, each with a random generator of its own, which set, split, seed and number of the
-block decide. So any stretch can be made alone, a split has no end, and splits share nothing. Torch-free.
+Pictures come in blocks of 256, each with its own random generator, seeded by set, split, seed and number of the block.
+So any range can be generated alone, splits are endless and share nothing. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from akorn.runtime.devices import machine_memory
 Progress = Callable[[int, int], None]
 
 BLOCK = 256
-_SHARE = 0.75  # of the machine's memory that pictures may take
+_SHARE = 0.75  # share of the machine's memory for pictures
 
 
 def default_count(name: str, split: Split) -> int:
@@ -39,10 +39,10 @@ def generate(
     labels: bool = True,
     progress: Progress | None = None,
 ) -> Pictures:
-    """Pictures `start` to `start + count` of a split of a set that we generate (`GENERATED`).
+    """Pictures `start` to `start + count` of a split of a generated set (`GENERATED`).
 
-    count: the paper's number if it is not given; there may be more, as many as fit the memory. labels: whether the
-    masks are wanted; training needs none. `progress(done, count)` is called after each block.
+    count: by default the paper's number; more are possible, as long as they fit into memory. labels: whether to make
+    masks, which training does not need. `progress(done, count)` is called after each block.
     """
     about = _generated(name)
     check_split(split)
@@ -54,11 +54,11 @@ def generate(
     try:
         images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
         masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
-    except (MemoryError, ValueError) as error:  # more than the system lends, or than an array can have
-        raise AkornError(f"{count:,} pictures of {name} do not fit the memory: ask for fewer") from error
+    except (MemoryError, ValueError) as error:  # more than the system provides, or than an array can hold
+        raise AkornError(f"{count:,} pictures of {name} do not fit into memory: ask for fewer") from error
     stop = start + count
     for number in range(start // BLOCK, -(-stop // BLOCK)):
-        # A block is made whole even where less of it is wanted, so that its pictures never depend on how much.
+        # A block is always generated whole, so that its pictures do not depend on how many are wanted.
         pictures, found = _block(name, split, seed, number)
         low, high = max(start, number * BLOCK), min(stop, (number + 1) * BLOCK)
         there, here = slice(low - start, high - start), slice(low - number * BLOCK, high - number * BLOCK)
@@ -71,9 +71,9 @@ def generate(
 
 
 def check_memory(name: str, count: int, size: int | None = None, *, labels: bool = True) -> None:
-    """AkornError where so many pictures of a generated set, and their copies of side `size`, do not fit the memory.
+    """AkornError if this many generated pictures, and their copies of side `size`, do not fit into memory.
 
-    Without it the system lends arrays of any size, and falters when they fill.
+    Without this check the system grants arrays of any size and fails when they fill.
     """
     about = _generated(name)
     sides = {about.size, about.size if size is None else size}
@@ -81,20 +81,20 @@ def check_memory(name: str, count: int, size: int | None = None, *, labels: bool
     memory = machine_memory()
     if needed > _SHARE * memory:
         raise AkornError(
-            f"{count:,} pictures of {name} take {needed // 10**9:,} GB, more than three quarters of the memory"
+            f"{count:,} pictures of {name} need {needed // 10**9:,} GB, more than three quarters of the memory"
             f" ({memory / 1e9:.0f} GB): ask for fewer"
         )
 
 
 def _generated(name: str) -> DataSet:
-    """What is known of a set that we generate; AkornError where it is none."""
+    """The registered facts about a generated set; AkornError if there is no such set."""
     if name not in GENERATED:
         raise AkornError(f"{name!r} cannot be generated, expected one of {', '.join(GENERATED)}")
     return SETS[name]
 
 
 def _block(name: str, split: Split, seed: int, number: int) -> tuple[Image, Mask]:
-    """One block of pictures and labels; ValueError where the set does not draw what it said it would."""
+    """One block of pictures and labels; ValueError if their shapes are not the registered ones."""
     about = SETS[name]
     assert about.draw is not None
     pictures, labels = about.draw(_generator(name, split, seed, number), BLOCK)

@@ -1,9 +1,9 @@
-"""`load`: any data set by its name or path. Which layout a folder or file has, its content tells.
+"""`load`: any data set by its name or path. The layout of a folder or file is recognised by its content.
 
 | layout | recognised by |
 |---|---|
-| a generated set | its name (`akorn data make --help` lists them), where the disk has nothing of that name |
-| npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz`; others beside pictures are left alone |
+| a generated set | its name (`akorn data make --help` lists them), if the disk has nothing of that name |
+| npz | a file `*.npz`, or a folder with `train.npz`, `valid.npz`, `test.npz`; others beside pictures are ignored |
 | the multi-object benchmark | `*.tfrecords`, a file or a folder of one set's shards |
 | Pascal VOC 2012 | `VOCdevkit/VOC2012`, `VOC2012`, or JPEGImages and SegmentationObject |
 | COCO 2017 | `annotations/instances_*.json` |
@@ -38,11 +38,11 @@ def load(
 ) -> Pictures | FileSet:
     """Pictures and masks of a generated set, a file or a folder.
 
-    split: "train", "valid" or "test"; a single npz file, and a folder of pictures without such parts, is what it is.
+    split: "train", "valid" or "test"; ignored for a single npz file and for folders without such parts.
     size: the side pictures are resized to, by `fit`; without it arrays stay as they are and files come in the size of
-    the paper's tables. limit: of a file or folder at most so many, the first ones; of a generated set, which has no
-    end, exactly so many, by default the paper's number. seed, progress: of a generated set. labels: false where arrays
-    of masks need not be made, as for training; masks in files are read only when they are asked for.
+    the paper's tables. limit: only the first pictures of a file or folder; of a generated set, which is endless,
+    exactly this many, by default the paper's number. seed, progress: for generated sets. labels: false if no arrays of
+    masks are needed, as in training; masks in files are read only on access.
     """
     part = check_split(split)
     check_limit(limit)
@@ -61,7 +61,7 @@ def load(
         found = read(path, asked)
         if found is not None:
             return found
-    raise AssertionError("the last reader takes what it is given, or refuses it")
+    raise AssertionError("the last reader reads or refuses everything")
 
 
 def load_generated(
@@ -75,7 +75,7 @@ def load_generated(
     labels: bool = True,
     progress: Progress | None = None,
 ) -> Pictures:
-    """`load` of a generated set, whatever the disk has under that name."""
+    """`load` of a generated set, even if the disk has something of that name."""
     part = check_split(split)
     check_limit(limit)
     count = default_count(name, part) if limit is None else limit

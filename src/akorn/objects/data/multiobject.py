@@ -1,9 +1,9 @@
 """The multi-object benchmark's TFRecord files: Tetrominoes, Multi-dSprites and CLEVR with masks.
 
 `tetrominoes_train.tfrecords`, `multi_dsprites_colored_on_grayscale.tfrecords` and `clevr_with_masks_train.tfrecords`
-are their usual names; which one a file is, its records tell by their sizes. Crops and splits are those of the paper's
-experiments: the first 64 pictures are set aside, then come 320 to test, 10,000 to validate, and 60,000 to train, or
-as many as there are. CLEVR's scenes with more than six objects do not count.
+are their usual names; the sizes of its records tell which set a file holds. Crops and splits are those of the paper's
+experiments: the first 64 pictures are set aside, then come 320 for testing, 10,000 for validation and 60,000 for
+training, or as many as there are. CLEVR's scenes with more than six objects are left out.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import SETS, DataSet, Split
 from akorn.objects.data.tfrecord import Example, records
 
-# Fewer to train on, where the file has no more.
+# Fewer for training if the file has no more.
 SETS.register("clevr", DataSet(clusters=11, size=128, counts=(60_000, 10_000, 320)))
 
 ENDINGS = (".tfrecords", ".tfrecord")
 _SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$")
-# split → its first picture and how many there are at most
+# split → its first picture and the largest number of pictures
 STRETCHES: Mapping[Split, tuple[int, int]] = {"test": (64, 320), "valid": (384, 10_000), "train": (10_384, 60_000)}
 
 
@@ -39,12 +39,12 @@ class _Kind:
     name: str
     height: int
     width: int
-    entities: int  # masks a picture has, the background's first
+    entities: int  # masks per picture, the background first
     channels: int = 3
     entities_last: bool = False  # masks are [H, W, entities] rather than [entities, H, W]
     corner: tuple[int, int] = (0, 0)  # row and column of the first pixel that is used
     side: int = 64  # of the square that is used
-    most: int | None = None  # objects, in scenes that count
+    most: int | None = None  # objects in a scene; scenes with more are left out
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def is_shard(path: Path) -> bool:
 
 @READERS.add("TFRecord files")
 def open_multiobject(path: Path, asked: Asked) -> Pictures | None:
-    """What a file, or the shards of one in a folder, hold; None where there are none."""
+    """The content of a file, or of its shards in a folder; None if there are none."""
     shards = sorted(file for file in path.iterdir() if file.is_file() and is_shard(file)) if path.is_dir() else [path]
     if not shards or not is_shard(shards[0]):
         return None
@@ -104,7 +104,7 @@ def read_multiobject(
         if seen <= first:
             continue
         image, mask = _picture(example, kind)
-        if images is None or masks is None:  # pages of memory are taken when they are first written
+        if images is None or masks is None:  # memory is used only when it is first written
             images = np.empty((count, *image.shape), dtype=np.uint8)
             masks = np.empty((count if labels else 1, *mask.shape), dtype=np.int16)
         images[found] = image
@@ -115,7 +115,7 @@ def read_multiobject(
             break
     if kind is None or images is None or masks is None:
         raise AkornError(
-            f"{files[0]} has no split {split!r}: it has {seen} pictures that count, and the split begins after {first}"
+            f"{files[0]} has no split {split!r}: it has {seen} usable pictures, and the split begins after {first}"
         )
     return Pictures(images[:found], masks[:found] if labels else None, None, SETS[kind.name].clusters, kind.name)
 

@@ -1,7 +1,7 @@
 """Pictures in npz files: `images` [N, 1 or 3, H, W], bytes or floats in 0–1, and `labels` [N, H, W].
 
-Labels are −1 to ignore, 0 for the background, 1.. for objects. `classes` [N, H, W], `clusters` and `name` may be
-there too. Arrays are read in stretches, so that floats never stand in memory whole, and nothing is unpickled.
+Labels are −1 to ignore, 0 for the background, 1.. for objects. `classes` [N, H, W], `clusters` and `name` are
+optional. Arrays are read in pieces, so that large float arrays are never in memory whole, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from akorn.runtime.files import replacing
 
 _STRETCH = 2**24  # bytes read at a time, about
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
-_ROUND = 1e-4  # how far beyond 0–1 floats may be: what resampling in float32 leaves
+_ROUND = 1e-4  # tolerance for floats beyond 0–1, for resampling in float32
 
 
 @READERS.add("npz files")
 def open_npz(path: Path, asked: Asked) -> Pictures | None:
-    """What a file, or that of a folder for the split, holds; None where there is none."""
+    """The content of a file, or of the split's file in a folder; None if there is none."""
     file = _file_in(path, asked) if path.is_dir() else path
     if file is None or file.suffix.lower() != ".npz":
         return None
@@ -41,7 +41,7 @@ def open_npz(path: Path, asked: Asked) -> Pictures | None:
 
 
 def _file_in(folder: Path, asked: Asked) -> Path | None:
-    """The file of the split; None where a folder has no npz files, or pictures beside files of no split."""
+    """The file of the split; None if a folder has no npz files, or pictures beside unrelated npz files."""
     archives = sorted(folder.glob("*.npz"))
     if not archives:
         return None
@@ -56,17 +56,17 @@ def _file_in(folder: Path, asked: Asked) -> Path | None:
     pictures = bool(find_pictures(folder, 1))
     every = [part for parts in ALIASES.values() for part in parts]
     if pictures and not any(_is_named(path, part) for path in archives for part in every):
-        logging.getLogger(__name__).warning("%s: its pictures are read, not %s", folder, said)
+        logging.getLogger(__name__).warning("%s: the pictures are read, %s is ignored", folder, said)
         return None
     beside = ", or a folder with nothing but the pictures" if pictures else ""
     raise AkornError(
-        f"{folder} has no split {asked.split!r}: expected {asked.split}.npz, found {said}; name the file that is"
-        f" meant{beside}"
+        f"{folder} has no split {asked.split!r}: expected {asked.split}.npz, found {said}; name the file to"
+        f" read{beside}"
     )
 
 
 def _is_named(path: Path, part: str) -> bool:
-    """Whether a file's name is that of a part of the data."""
+    """Whether a file has the name of a split."""
     return path.stem == part or path.stem.endswith((f"_{part}", f"-{part}"))
 
 
@@ -83,9 +83,9 @@ def read_npz(path: str | Path, limit: int | None = None, labels: bool = True) ->
     except OSError as error:
         raise AkornError(f"{path} cannot be read ({error.strerror or error})") from None
     except MemoryError:
-        raise AkornError(f"{path}: its arrays do not fit the memory; ask for fewer pictures") from None
-    except Exception as error:  # zipfile and the codecs (zlib, lzma, bz2) each complain in their own way
-        raise AkornError(f"{path} is no whole npz file, it may be truncated or encrypted ({error})") from None
+        raise AkornError(f"{path}: its arrays do not fit into memory; ask for fewer pictures") from None
+    except Exception as error:  # zipfile and the codecs (zlib, lzma, bz2) raise different errors
+        raise AkornError(f"{path} is not a valid npz file, it may be truncated or encrypted ({error})") from None
 
 
 def write_npz(path: str | Path, pictures: Pictures) -> None:
@@ -114,7 +114,7 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
         clusters = SETS[name].clusters
         if "name" not in keys and with_labels:
             logging.getLogger(__name__).warning(
-                "%s: taken for %s because of its name: %d clusters, unless --clusters or a key `clusters` tells others",
+                "%s: read as %s because of its name: %d clusters, unless --clusters or a key `clusters` says otherwise",
                 path, name, clusters,
             )  # fmt: skip
     else:
@@ -123,16 +123,16 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
 
 
 def tells_clusters(path: Path) -> bool:
-    """Whether a file says how many clusters its pictures want, rather than that being counted in the masks."""
+    """Whether a file specifies the number of clusters; otherwise objects are counted in the masks."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "clusters.npy" in archive.namelist()
-    except Exception:  # what is wrong with it, reading it tells
+    except Exception:  # reading the file will report what is wrong
         return False
 
 
 def guess_name(path: Path) -> str:
-    """The data set whose name stands in a file's name as a word, where there is just one; else the file's name."""
+    """The data set whose name is a word in the file's name, if there is just one; otherwise the file's name."""
     words = f"-{'-'.join(re.findall('[a-z0-9]+', path.stem.lower()))}-"
     named = [name for name in SETS if f"-{name}-" in words]
     longest = [name for name in named if not any(name in other for other in named if other != name)]
@@ -140,11 +140,11 @@ def guess_name(path: Path) -> str:
 
 
 def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> tuple[Image, int]:
-    """The pictures that are wanted, and how many there are."""
+    """The wanted pictures, and how many there are in total."""
     with archive.open("images.npy") as member:
         shape, dtype, by_columns = _header(path, member, "images")
         if len(shape) == 4 and shape[0] == 0:
-            raise AkornError(f"{path}: holds no picture, images are {list(shape)}")
+            raise AkornError(f"{path}: contains no picture, images are {list(shape)}")
         if len(shape) != 4 or shape[1] not in (1, 3) or min(shape) < 1:
             raise AkornError(f"{path}: images are {list(shape)}, expected [N, 1 or 3, H, W]")
         if dtype != np.uint8 and dtype.kind != "f":
@@ -159,13 +159,13 @@ def _images(path: Path, archive: zipfile.ZipFile, limit: int | None) -> tuple[Im
 
 def _bytes(part: NDArray[Any], path: Path) -> Image:
     low, high = part.min(), part.max()
-    if not (low >= -_ROUND and high <= 1 + _ROUND):  # written so that NaN fails too
+    if not (low >= -_ROUND and high <= 1 + _ROUND):  # this form also catches NaN
         raise AkornError(f"{path}: images are floats from {low:g} to {high:g}, expected 0–1 (or bytes)")
     return np.rint(part.astype(np.float32, copy=False) * 255).clip(0, 255).astype(np.uint8)
 
 
 def _masks(path: Path, archive: zipfile.ZipFile, key: str, images: Image, count: int) -> Mask:
-    """The masks of the pictures that are wanted, of `count` in all."""
+    """The masks of the wanted pictures, of `count` in total."""
     with archive.open(f"{key}.npy") as member:
         shape, dtype, by_columns = _header(path, member, key)
         if shape != (count, *images.shape[2:]):
@@ -189,29 +189,31 @@ def _scalar(path: Path, archive: zipfile.ZipFile, key: str, kinds: str) -> Any:
 
 
 def _header(path: Path, member: IO[bytes], key: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    """Shape, type, and whether the first axis runs fastest; as the npy format writes them before the values."""
+    """Shape, type, and whether the first axis runs fastest; from the header of the npy format."""
     try:
         version = np.lib.format.read_magic(member)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(member)
     except ValueError as error:
-        raise AkornError(f"{path}: {key} is no array ({error})") from None
+        raise AkornError(f"{path}: {key} is not an array ({error})") from None
     if dtype.hasobject:
         raise AkornError(f"{path}: {key} holds Python objects, expected numbers")
     return shape, dtype, by_columns
 
 
 def _check_size(path: Path, archive: zipfile.ZipFile, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """AkornError for an array that is said to be larger than what the archive has of it, before memory is taken."""
+    """AkornError if an array claims to be larger than its data in the archive, before memory is allocated."""
     said, there = math.prod(shape) * dtype.itemsize, archive.getinfo(f"{key}.npy").file_size
     if said > there:
-        raise AkornError(f"{path} is truncated: {key} are {list(shape)}, {said:,} bytes, and it has {there:,} of them")
+        raise AkornError(
+            f"{path} is truncated: {key} are {list(shape)}, {said:,} bytes, but the file has only {there:,} of them"
+        )
 
 
 def _parts(
     path: Path, member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], by_columns: bool, wanted: int
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """The first `wanted` rows of an array in stretches, each with the number of its first row."""
+    """The first `wanted` rows of an array in pieces, each with the number of its first row."""
     row = math.prod(shape[1:]) * dtype.itemsize
     if by_columns:  # its rows are scattered over the file
         whole = _exactly(path, member, row * shape[0])

@@ -1,4 +1,4 @@
-"""Pictures that lie in files, read and resized when they are asked for: the base of the sets made of folders."""
+"""Pictures in files, read and resized on access: the base class of the sets in folders."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from akorn.runtime import pictures
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 _THREADS = min(os.cpu_count() or 1, 16)
-_ANY = "imagenet"  # what plain pictures are called
-_LOOKED_AT = 20_000  # files whose first bytes are read before any work: some seconds
+_ANY = "imagenet"  # the name for plain pictures
+_LOOKED_AT = 20_000  # files whose first bytes are checked before any work; takes some seconds
 
 
 def open_picture(path: Path) -> PIL.Image:
-    """A picture in RGB, whole in memory; AkornError where the file is none, or not whole."""
+    """A picture in RGB, in memory; AkornError if the file is not a picture or is damaged."""
     return pictures.flatten(pictures.open_picture(path)).convert("RGB")
 
 
 def open_mask(path: Path) -> Mask:
-    """The numbers in a picture with a palette or of greys, int16 [H, W]; colours are numbered, black being 0."""
+    """The numbers in a picture with a palette or in grey, int16 [H, W]; colours are numbered, with black as 0."""
     try:
         with PIL.open(path) as image:
             if image.mode in ("1", "L", "P", "I", "I;16"):
                 return as_labels(np.asarray(image), str(path))
             pixels = np.asarray(image.convert("RGB")).astype(np.int32)
     except UnidentifiedImageError:
-        raise AkornError(f"{path} is no mask that can be read: expected a PNG") from None
+        raise AkornError(f"{path} is not a readable mask: expected a PNG") from None
     except AkornError:
         raise
     except (OSError, SyntaxError, ValueError, PIL.DecompressionBombError) as error:
@@ -50,24 +50,24 @@ def open_mask(path: Path) -> Mask:
 
 
 class FileSet:
-    """Pictures of files, and their masks where a subclass reads them: a PictureSet.
+    """Pictures in files, and their masks if a subclass reads them: a PictureSet.
 
-    size: the side that all come in. fit: what becomes of those with other proportions.
+    size: the side that all are resized to. fit: how those with other proportions are resized.
     """
 
     zoom = 1.0  # which part of the largest square in the middle is kept
-    turn = True  # as the camera was held; a set whose masks lie on the pixels as stored says no
+    turn = True  # rotate as the camera was held; false for sets whose masks match the stored pixels
 
     def __init__(
         self, root: Path, paths: Sequence[Path], name: str, size: int | None = None, fit: Fit = "crop"
     ) -> None:
         self.root, self.paths, self.name = root, list(paths), name
         if not self.paths:
-            raise AkornError(f"{root}: no pictures in it")
+            raise AkornError(f"{root}: contains no pictures")
         self.size = SETS[name].size if size is None else size
         self.fit: Fit = fit
         self.clusters = SETS[name].clusters
-        source_box(self.size, self.size, self.size, fit, str(root))  # complains of an impossible size before any work
+        source_box(self.size, self.size, self.size, fit, str(root))  # reports an impossible size before any work
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -86,13 +86,13 @@ class FileSet:
         """A picture, and its size in the file."""
         least = 2 * round(self.size / self.zoom)  # twice the size loses nothing
         image, real = pictures.open_reduced(self.paths[index], least, turn=self.turn)
-        self._box(*real, str(self.paths[index]))  # complains, where it must, of the size in the file
+        self._box(*real, str(self.paths[index]))  # reports a refused size in the file
         image = pictures.flatten(image).convert("RGB")
         pixels = np.asarray(fit_image(image, self.size, self._box(image.height, image.width)))
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)), real
 
     def _box(self, height: int, width: int, where: str | None = None) -> Box:
-        """The part that is kept; with a file's name to `where`, AkornError if the file is to be refused."""
+        """The part that is kept; AkornError if the file, named by `where`, must be refused."""
         fit: Fit = "stretch" if self.fit == "refuse" and where is None else self.fit
         return source_box(height, width, self.size, fit, where or "", self.zoom)
 
@@ -100,13 +100,11 @@ class FileSet:
         if mask is None:
             return None
         if mask.shape != real:
-            raise AkornError(
-                f"{path} is {real[1]}×{real[0]}, its mask {mask.shape[1]}×{mask.shape[0]}: expected the same size"
-            )
+            raise AkornError(f"{path} is {real[1]}×{real[0]}, but its mask is {mask.shape[1]}×{mask.shape[0]}")
         return fit_mask(mask, self.size, self._box(*real))
 
     def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
-        """Labels and classes of a picture, as large as its file; a plain folder has none."""
+        """Labels and classes of a picture, in the size of its file; a plain folder has none."""
         return None, None
 
     def load(self, indices: Indices) -> Pictures:
@@ -116,10 +114,10 @@ class FileSet:
             return stack(list(pool.map(self.__getitem__, chosen)), self.clusters, self.name)
 
     def look(self) -> None:
-        """Look at the first bytes of the files: AkornError for one that is no picture, or that is to be refused.
+        """Check the first bytes of the files: AkornError for one that is not a picture or must be refused.
 
-        One line says for which data set the folder was taken, how many pictures will be resized, and from which sizes.
-        A file that is cut off shows only when it is read; of very many files some, evenly spread, stand for all.
+        One line says as which data set the folder is read, how many pictures will be resized, and from which sizes.
+        A truncated file is noticed only when it is read; of very many files only a part, evenly spread, is checked.
         """
         some = self.paths[:: -(-len(self.paths) // _LOOKED_AT)]
         sizes: Counter[tuple[int, int]] = Counter()
@@ -127,10 +125,10 @@ class FileSet:
             for path, size in zip(some, pool.map(self._size_of, some), strict=True):
                 self._box(*size, str(path))
                 sizes[size] += 1
-        lines = [] if self.name == _ANY else [f"taken for {self.name}, {self.clusters} clusters by default"]
+        lines = [] if self.name == _ANY else [f"read as {self.name}, {self.clusters} clusters by default"]
         resizing = told(sizes, self.size, self.fit, self.zoom)
         if resizing is not None:
-            seen = "" if len(some) == len(self.paths) else f" (looked at {len(some):,} of {len(self.paths):,})"
+            seen = "" if len(some) == len(self.paths) else f" (checked {len(some):,} of {len(self.paths):,})"
             lines.append(resizing + seen)
         if lines:
             logging.getLogger(__name__).warning("%s: %s", self.root, "; ".join(lines))
@@ -139,17 +137,17 @@ class FileSet:
         return pictures.picture_size(path, turn=self.turn)
 
     def fingerprint(self) -> str:
-        """SHA-256 of the files' names and sizes, and of the size they come in: reading them all would take hours."""
+        """SHA-256 of the files' names and sizes, and of the target size: reading all files would take hours."""
         digest = hashlib.sha256(f"{self.name} {self.size} {self.fit}".encode())
         for path in self.paths:
             name = path.relative_to(self.root) if path.is_relative_to(self.root) else path
             line = f"\n{name.as_posix()} {path.stat().st_size}"
-            digest.update(line.encode(errors="surrogateescape"))  # a name is bytes, which need not be UTF-8
+            digest.update(line.encode(errors="surrogateescape"))  # file names are bytes, not always UTF-8
         return digest.hexdigest()
 
 
 def looked_at(data: PictureSet) -> PictureSet:
-    """The same; where it lies in files, what is wrong with these shows, and one line says what will be resized."""
+    """Return the set; if it is in files, they are checked, and one line says what will be resized."""
     if isinstance(data, FileSet):
         data.look()
     return data
@@ -158,12 +156,12 @@ def looked_at(data: PictureSet) -> PictureSet:
 def find_pictures(folder: Path, limit: int | None = None, but: Collection[str] = ()) -> list[Path]:
     """All pictures in a folder and in those below it, in the order of their names.
 
-    Hidden ones are left out, and so are the folders directly in it whose names `but` gives.
+    Hidden ones are skipped, and so are its direct subfolders named in `but`.
     """
     found: list[Path] = []
     visited = set()
     for here, folders, names in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(here)) in visited:  # a link that leads back up
+        if (real := os.path.realpath(here)) in visited:  # a link to a parent folder
             folders.clear()
             continue
         visited.add(real)

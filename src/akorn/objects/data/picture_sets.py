@@ -1,7 +1,7 @@
-"""Pictures with their masks: what every reader and generator gives, and every evaluation takes.
+"""Pictures with their masks, as readers and generators return them and evaluations use them.
 
-`Pictures` holds arrays. Where pictures lie in files and are read when asked for, a set of another class offers the
-same: `PictureSet` says what. Torch-free.
+`Pictures` holds arrays. Sets whose pictures are read from files on access have the same interface, `PictureSet`.
+Imports no torch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Picture:
 
 
 class PictureSet(Protocol):
-    """Pictures in an order, of arrays or of files."""
+    """An ordered set of pictures, in arrays or in files."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Pictures:
 
     images: NDArray[np.uint8]  # [N, 1 or 3, H, W]
     labels: NDArray[np.int16] | None  # [N, H, W]: −1 ignore, 0 background, 1.. objects
-    classes: NDArray[np.int16] | None  # [N, H, W]: −1 ignore, 0 background, 1.. classes; where the set has them
+    classes: NDArray[np.int16] | None  # [N, H, W]: −1 ignore, 0 background, 1.. classes; None if the set has none
     clusters: int  # how many the paper's tables use for this set
     name: str
 
@@ -121,11 +121,13 @@ class Pictures:
 
 
 def stack(pictures: Sequence[Picture], clusters: int, name: str) -> Pictures:
-    """Pictures of one size, as arrays; AkornError where they differ."""
+    """Pictures of one size, as arrays; AkornError if they differ."""
     shapes = {picture.image.shape for picture in pictures}
     if len(shapes) != 1:
         said = " and ".join(str(list(shape)) for shape in sorted(shapes)[:2]) or "none"
-        raise AkornError(f"{name}: pictures of different sizes ({said}) do not fit one array; give a size to resize to")
+        raise AkornError(
+            f"{name}: pictures of different sizes ({said}) do not fit into one array; set a size to resize to"
+        )
     return Pictures(
         np.stack([picture.image for picture in pictures]),
         _stack([picture.labels for picture in pictures]),
@@ -136,11 +138,11 @@ def stack(pictures: Sequence[Picture], clusters: int, name: str) -> Pictures:
 
 
 def as_labels(values: ArrayLike, where: str) -> Mask:
-    """Whole numbers as int16; AkornError where they are none, or too large."""
+    """Whole numbers as int16; AkornError for other numbers or too large ones."""
     array = np.asarray(values)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    if array.dtype.kind == "f" and (array == np.rint(array)).all():  # NaN is not equal to itself, so it fails
+    if array.dtype.kind == "f" and (array == np.rint(array)).all():  # NaN is not equal to itself, so it is refused
         array = array.astype(np.float64)
     elif array.dtype.kind not in "iu":
         raise AkornError(f"{where}: labels are {array.dtype}, expected whole numbers")
@@ -150,9 +152,9 @@ def as_labels(values: ArrayLike, where: str) -> Mask:
 
 
 def count_clusters(labels: Mask | None, default: int) -> int:
-    """As the paper's tables have it: the largest number of objects in a picture, and one for the background.
+    """The number of clusters as in the paper's tables: the largest number of objects in a picture, plus the background.
 
-    Whatever numbers the objects bear: 60, 120 and 180 are three.
+    The numbers of the labels do not matter: 60, 120 and 180 are three objects.
     """
     if labels is None:
         return default

@@ -1,9 +1,9 @@
 """Which layouts of files and folders can be read: each is registered once, in the module that reads it. Torch-free.
 
     @READERS.add("VOC")
-    def open_voc(path: Path, asked: Asked) -> Found | None: …      # None where the path holds something else
+    def open_voc(path: Path, asked: Asked) -> Found | None: …      # None if the path holds something else
 
-`load` asks one reader after another, in the order in which the package imports their modules.
+`load` tries one reader after another, in the order in which the package imports their modules.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a file or folder."""
+    """What is requested from a file or folder."""
 
     split: Split = "train"
     size: int | None = None
     """The side that pictures are resized to, by `fit`."""
     limit: int | None = None
-    """At most so many pictures, the first ones."""
+    """At most this many pictures, the first ones."""
     fit: Fit = "crop"
     labels: bool = True
-    """Whether arrays of masks are wanted; masks in files are read only when they are asked for."""
+    """Whether arrays of masks are needed; masks in files are read only on access."""
 
 
 class Readers(Registry[Callable[[Path, Asked], "Found | None"]]):
-    """Readers by what they read, in words for the error that lists them."""
+    """Readers by what they read, in words that error messages can list."""
 
     def __init__(self) -> None:
         super().__init__("layout")
@@ -47,7 +47,7 @@ class Readers(Registry[Callable[[Path, Asked], "Found | None"]]):
     def add(
         self, what: str
     ) -> Callable[[Callable[[Path, Asked], Found | None]], Callable[[Path, Asked], Found | None]]:
-        """Register a function that opens a path, or returns None where the layout is none of its own."""
+        """Register a function that opens a path, or returns None if it does not know the layout."""
 
         def enter(read: Callable[[Path, Asked], Found | None]) -> Callable[[Path, Asked], Found | None]:
             self.register(what, read)

@@ -1,4 +1,4 @@
-"""The regions that COCO's annotations describe, as masks: polygons, and run lengths in both their forms.
+"""The regions that COCO's annotations describe, as masks: polygons, and both forms of run lengths.
 
 Run lengths count pixels down the columns, one column after the other, outside and inside in turn, beginning outside.
 """
@@ -90,7 +90,7 @@ def decode_counts(text: str | bytes, where: str = "run lengths") -> list[int]:
     for letter in letters:
         bits = letter - ord("0")
         if not 0 <= bits < 64:
-            raise AkornError(f"{where}: run lengths contain {chr(letter)!r}, which is none of their 64 characters")
+            raise AkornError(f"{where}: run lengths contain {chr(letter)!r}, which is not one of their 64 characters")
         value |= (bits & 31) << shift
         shift += 5
         if bits & 32:

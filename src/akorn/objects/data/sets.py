@@ -1,11 +1,11 @@
 """Which data sets there are: each is registered once, in the module that draws or reads it. Torch-free.
 
     @SETS.add("shapes", clusters=5, size=40, channels=1, counts=(40_000, 1_000, 1_000))
-    def block(rng, count): …                          # a set that we generate: how a block of pictures is drawn
+    def block(rng, count): …                          # a generated set: how a block of pictures is drawn
 
-    SETS.register("voc", DataSet(clusters=4, size=256))     # a set that lies on the disk
+    SETS.register("voc", DataSet(clusters=4, size=256))     # a set that is read from disk
 
-The package imports these modules (`akorn.objects.data`), so the registry is whole wherever it is read.
+The package imports these modules (`akorn.objects.data`), so the registry is always complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
-# What folders and files call the splits, in the order in which they are looked for.
+# Names of the splits in folders and files, in the order in which they are tried.
 ALIASES: Mapping[Split, tuple[str, ...]] = {
     "train": ("train", "training"),
     "valid": ("valid", "val", "validation"),
@@ -37,7 +37,7 @@ ALIASES: Mapping[Split, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class DataSet:
-    """What the paper's tables of settings (appendix) say of a data set."""
+    """What the paper's tables of settings (appendix) say about a data set."""
 
     clusters: int
     """"#clusters set for eval"."""
@@ -45,9 +45,9 @@ class DataSet:
     """"image size": the side of a picture."""
     channels: int = 3
     counts: tuple[int, int, int] | None = None
-    """Pictures to train on, to validate with, to test on."""
+    """Numbers of pictures for training, validation and testing."""
     draw: Draw | None = None
-    """For a set that we generate: a random generator and a number → so many pictures [N, C, H, W] and labels."""
+    """For a generated set: a random generator and a number → that many pictures [N, C, H, W] and labels."""
 
 
 class Sets(Registry[DataSet]):
@@ -59,7 +59,7 @@ class Sets(Registry[DataSet]):
     def add(
         self, name: str, *, clusters: int, size: int, counts: tuple[int, int, int], channels: int = 3
     ) -> Callable[[Draw], Draw]:
-        """Register a set that we generate, by the function that draws a block of its pictures."""
+        """Register a generated set by the function that draws a block of its pictures."""
 
         def enter(draw: Draw) -> Draw:
             self.register(name, DataSet(clusters, size, channels, counts, draw))
@@ -69,7 +69,7 @@ class Sets(Registry[DataSet]):
 
 
 class _Generated(Collection[str]):
-    """The names of the sets that we generate, as they are registered now."""
+    """The names of the generated sets that are registered now."""
 
     def __init__(self, sets: Sets) -> None:
         self._sets = sets
@@ -89,7 +89,7 @@ GENERATED = _Generated(SETS)
 
 
 def check_split(split: str) -> Split:
-    """The split, if it is one."""
+    """The split; AkornError if it is unknown."""
     for known in SPLITS:
         if split == known:
             return known
@@ -97,6 +97,6 @@ def check_split(split: str) -> Split:
 
 
 def check_limit(limit: int | None) -> None:
-    """AkornError unless this can be a number of pictures to stop after."""
+    """AkornError unless this is a valid limit on the number of pictures."""
     if limit is not None and limit < 1:
         raise AkornError(f"the number of pictures must be at least 1, got {limit}")

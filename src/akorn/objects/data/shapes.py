@@ -38,7 +38,7 @@ _STAMPS = outlines()
 
 @SETS.add("shapes", clusters=5, size=SIZE, channels=1, counts=(40_000, 1_000, 1_000))
 def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
-    """Pictures uint8 [count, 1, 40, 40] and labels int16 [count, 40, 40]; what two stamps cover is labelled −1."""
+    """Pictures uint8 [count, 1, 40, 40] and labels int16 [count, 40, 40]; pixels under two stamps are labelled −1."""
     grey = np.rint(255 * rng.uniform(DARKEST, BRIGHTEST, count)).astype(np.uint8)
     stamps = rng.integers(FEWEST, MOST + 1, count)
     kinds = rng.integers(len(_STAMPS), size=(count, MOST))

@@ -1,4 +1,4 @@
-"""Tetrominoes in the style of the multi-object benchmark: three pieces of six colours on black, none over another.
+"""Tetrominoes in the style of the multi-object benchmark: three pieces in six colours on black, without overlap.
 
 Drawn in the benchmark's 35×35 and cut to rows and columns 1 to 32, as its pictures are.
 """
@@ -44,7 +44,7 @@ def block(rng: np.random.Generator, count: int) -> tuple[Image, Mask]:
     """Pictures uint8 [count, 3, 32, 32] and labels int16 [count, 32, 32]."""
     labels = np.zeros((count, SIZE, SIZE), dtype=np.int16)
     missing = np.arange(count)
-    while len(missing):  # where pieces overlap the whole picture is drawn again: all placings are equally likely
+    while len(missing):  # if pieces overlap, the whole picture is drawn again, so all placements are equally likely
         drawn, good = _place(rng, len(missing))
         labels[missing[good]] = drawn[good]
         missing = missing[~good]
@@ -60,13 +60,13 @@ def paint(palette: NDArray[np.uint8], labels: Mask) -> Image:
 
 
 def _place(rng: np.random.Generator, count: int) -> tuple[Mask, NDArray[np.bool_]]:
-    """Three pieces anywhere inside the canvas: labels [count, 32, 32], and where none lies over another."""
+    """Three pieces anywhere inside the canvas: labels [count, 32, 32], and which pictures have no overlap."""
     kinds = rng.integers(len(_PIECES), size=(count, PIECES))
     room = np.stack([CANVAS - _HEIGHTS[kinds], CANVAS - _WIDTHS[kinds]], -1) + 1
     corners = rng.integers(room)  # [count, 3, 2]
     every = np.arange(count)[:, None, None]
     offsets = np.arange(_WINDOW)
-    covered = np.zeros((count, CANVAS + _WINDOW, CANVAS + _WINDOW), dtype=np.int8)  # wide enough for any window
+    covered = np.zeros((count, CANVAS + _WINDOW, CANVAS + _WINDOW), dtype=np.int8)  # large enough for any window
     labels = np.zeros_like(covered, dtype=np.int16)
     for piece in range(PIECES):
         rows, columns = (corners[:, piece, axis, None] + offsets for axis in (0, 1))

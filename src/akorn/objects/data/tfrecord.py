@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from akorn.errors import AkornError
 
-_LONGEST = 2**30  # no record of a picture is longer; a damaged length mostly is
+_LONGEST = 2**30  # records of pictures are shorter; a damaged length is mostly longer
 _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 
 
 def records(files: Sequence[Path]) -> Iterator[bytes]:
-    """The data of all records of all files in their order, each compared with its checksum."""
+    """The data of all records of all files in order, each verified by its checksum."""
     for path in files:
         try:
             yield from _records(path)
@@ -46,7 +46,7 @@ def _records(path: Path) -> Iterator[bytes]:
             if len(header) < 12:
                 raise AkornError(f"{path} is truncated: record {number} has no length")
             if length > _LONGEST:
-                raise AkornError(f"{path}: record {number} claims {length} bytes; this is no TFRecord file")
+                raise AkornError(f"{path}: record {number} claims {length} bytes; this is not a TFRecord file")
             rest = file.read(length + 4)
             if len(rest) < length + 4:
                 raise AkornError(f"{path} is truncated: record {number} ends too soon")
@@ -59,29 +59,29 @@ def _records(path: Path) -> Iterator[bytes]:
 
 def checksum(message: bytes) -> bytes:
     """CRC-32C (Castagnoli) as TFRecord files store it: turned right by 15 bits, plus a constant, in four bytes."""
-    import google_crc32c  # here, since every use of this room's data imports this module
+    import google_crc32c  # imported here, since every use of this room's data imports this module
 
     value = google_crc32c.value(message)
     return (((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 class Example:
-    """A `tf.train.Example`: features by name, decoded when asked for."""
+    """A `tf.train.Example`: features by name, decoded on request."""
 
     def __init__(self, message: bytes, where: str) -> None:
         self.where = where
         try:
             self._features = _features(memoryview(message))
         except (IndexError, UnicodeDecodeError):
-            raise AkornError(f"{where} is no tf.train.Example") from None
+            raise AkornError(f"{where} is not a tf.train.Example") from None
 
     @property
     def names(self) -> Sequence[str]:
-        """Which features there are."""
+        """The names of the features."""
         return list(self._features)
 
     def integers_or_floats(self, name: str) -> NDArray[Any]:
-        """A feature of numbers, or of strings of one byte each, which stand for small numbers."""
+        """A feature of numbers, or of strings of one byte each, which represent small numbers."""
         lists = self._lists(name)
         try:
             return _values(lists)
@@ -89,7 +89,7 @@ class Example:
             raise AkornError(f"{self.where}: {name!r} cannot be read") from None
 
     def bytes(self, name: str) -> NDArray[np.uint8]:
-        """A feature of strings, all their bytes in a row."""
+        """A feature of strings, with all their bytes concatenated."""
         values = self.integers_or_floats(name)
         if values.dtype != np.uint8:
             raise AkornError(f"{self.where}: {name!r} holds {values.dtype} numbers, expected bytes")
@@ -157,7 +157,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first, until a byte below 128; with the place after it."""
+    """Seven bits per byte, the lowest first, until a byte below 128; also returns the position after it."""
     value = shift = 0
     while True:
         byte = message[place]

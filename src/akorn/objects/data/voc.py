@@ -1,6 +1,6 @@
 """Pascal VOC 2012: `VOCdevkit/VOC2012` with JPEGImages, SegmentationObject, SegmentationClass and ImageSets.
 
-Masks are PNGs with a palette whose numbers are the labels, 255 standing for the seams that are ignored. The masks of
+Masks are PNGs with a palette whose numbers are the labels, where 255 marks borders that are ignored. The masks of
 the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so do both our "test" and
 "valid".
 """
@@ -30,7 +30,7 @@ class VOCSet(FileSet):
     turn = False
 
     def masks(self, index: int) -> tuple[Mask | None, Mask | None]:
-        """Labels and classes. What either file says to ignore is ignored in both."""
+        """Labels and classes. Pixels that either file ignores are ignored in both."""
         found = []
         for kind in ("SegmentationObject", "SegmentationClass"):
             path = self.root / kind / f"{self.paths[index].stem}.png"
@@ -40,7 +40,7 @@ class VOCSet(FileSet):
         labels, classes = found
         if labels.shape != classes.shape:
             raise AkornError(
-                f"{self.paths[index].stem}: the masks of objects are {list(labels.shape)}, those of classes "
+                f"{self.paths[index].stem}: the masks of objects are {list(labels.shape)}, but those of classes "
                 f"{list(classes.shape)}"
             )
         ignored = (labels == _SEAM) | (classes == _SEAM)
@@ -57,7 +57,7 @@ def find_voc(folder: Path) -> Path | None:
 
 @READERS.add("VOC")
 def open_voc(path: Path, asked: Asked) -> VOCSet | None:
-    """The pictures of a split; None where the folder is not laid out so."""
+    """The pictures of a split; None if the folder does not have this layout."""
     if path.is_file() or find_voc(path) is None:
         return None
     return read_voc(path, asked.split, asked.size, asked.limit, asked.fit)
@@ -69,18 +69,18 @@ def read_voc(
     """The pictures that ImageSets/Segmentation names for the split."""
     root = find_voc(folder)
     if root is None:
-        raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as VOCdevkit/VOC2012 has them")
+        raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
     listing = root / "ImageSets" / "Segmentation" / ("train.txt" if split == "train" else "val.txt")
     try:
         names = listing.read_text(encoding="utf-8").split()
     except OSError:
-        raise AkornError(f"{folder} has no split {split!r}: {listing} is not there") from None
+        raise AkornError(f"{folder} has no split {split!r}: {listing} does not exist") from None
     except UnicodeDecodeError as error:
-        raise AkornError(f"{listing} is no text, expected names of pictures in UTF-8 ({error})") from None
+        raise AkornError(f"{listing} is not text, expected names of pictures in UTF-8 ({error})") from None
     paths = [root / "JPEGImages" / f"{name}.jpg" for name in names[:limit]]
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
-        raise AkornError(f"{missing} does not exist: {listing.name} names it")
+        raise AkornError(f"{missing} does not exist, but {listing.name} names it")
     if not paths:
         raise AkornError(f"{folder} has no split {split!r}: {listing} names no picture")
     return VOCSet(root, paths, "voc", size, fit)

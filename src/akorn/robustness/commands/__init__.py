@@ -1,6 +1,6 @@
 """The commands of this room: classify, and its parts of eval (`evaluate`) and data make (`make`)."""
 
-COMMANDS = {"classify": ("akorn.robustness.commands.classify", "say what is on pictures, and how sure that is")}
+COMMANDS = {"classify": ("akorn.robustness.commands.classify", "classify pictures, with the confidence of each answer")}
 
 USE = "akorn classify IMAGE --model {model}"
-"""What `akorn models` says of how to use one of this room's."""
+"""The command that `akorn models` shows for a model of this room."""

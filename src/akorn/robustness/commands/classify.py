@@ -1,4 +1,4 @@
-"""`akorn classify IMAGE…`: what is in a picture, and how sure the model may be."""
+"""`akorn classify IMAGE…`: the class of a picture, with a confidence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Classify pictures into CIFAR-10's classes, each with the chance that the answer is right.
+    """Classify pictures into CIFAR-10's classes, each with the probability that the answer is right.
 
     The model knows ten things and nothing else: airplane, automobile, bird, cat, deer, dog, frog, horse, ship and
-    truck, on photographs of 32 × 32 pixels. Any picture gets one of them, with a confidence that holds for such
-    photographs alone.
+    truck, on photographs of 32 × 32 pixels. Any picture gets one of them, and the confidence is meaningful
+    only for such photographs.
     """
 
     images: Annotated[
@@ -30,29 +30,29 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …), or folders of them. The model sees 32 × 32 pixels: others are cut to their middle
-    and resized."""
+    """Picture files (PNG, JPEG, …), or folders of them. The model sees 32 × 32 pixels: other sizes are cropped to
+    the middle square and resized."""
     model: str = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""
     starts: int = 4
-    """Random starts K whose probabilities are averaged. With four, cifar10-conv's confidence is its accuracy to within
-    1 point on clean pictures; more are steadier."""
+    """Number of random starts K whose probabilities are averaged. With four, cifar10-conv's confidence matches its
+    accuracy to within 1 point on clean pictures; with more, answers vary less."""
     top: int = 3
     """How many classes to show."""
     resize: bool = True
-    """Take pictures of other sizes and modes; with --no-resize they are refused."""
+    """Resize and convert pictures of other sizes and modes; --no-resize refuses them."""
 
 
 def run(options: Options) -> int:
-    """Classify, and print one line per picture. A picture that cannot be read gives exit status 2 and a line that says
-    why; the others are still answered.
+    """Classify, and print one line per picture. A picture that cannot be read leads to exit status 2 and a line that
+    says why; the others are still classified.
     """
     _check(options)
     options = replace(options, images=expand_folders(options.images))
     from akorn.robustness.classifier import Classifier
 
     pictures, wrong = _read(options)
-    found: dict[str, Prediction] = {}  # by name: a picture that is named twice gets the same answer twice
+    found: dict[str, Prediction] = {}  # by name: a picture that is named twice gets the same answer
     if pictures:
         classifier = Classifier.from_pretrained(options.model, options.device)
         answers = classifier.classify(list(pictures.values()), options.starts, options.seed)

@@ -60,20 +60,20 @@ class Options(CommonOptions):
     split: Literal["test", "valid"] = "test"
     """Score its test pictures, or the 5,000 that --data.split train keeps from training: choose by these."""
     limit: int | None = None
-    """Score only so many pictures, drawn at random by the seed."""
+    """Score only this many pictures, drawn at random with the seed."""
     starts: int = 1
-    """Random starts K whose probabilities are averaged for every answer."""
+    """Number of random starts K whose probabilities are averaged for every answer."""
     attacks: Annotated[str, tyro.conf.arg(help=f"Comma-separated: {ATTACKS.help()}.")] = ""
     attack_limit: int | None = None
-    """Attack only so many pictures, drawn at random by the seed; by default as many as are scored."""
+    """Attack only this many pictures, drawn at random with the seed; by default all that are scored."""
     epsilon: _Size = EPSILON
     """Size of the attacks in the ℓ∞ norm, for pixels from 0 to 1: 0.0314 or 8/255."""
     eot: int = EOT
-    """Starts that an attack averages its gradients over; for pgd-smooth noisy copies too."""
+    """Number of starts over which an attack averages its gradients; for pgd-smooth also the number of noisy copies."""
     attack_steps: int = STEPS
-    """Steps of PGD."""
+    """Number of PGD steps."""
     queries: int = QUERIES
-    """Queries of Square."""
+    """Number of queries of Square."""
     source: str | None = None
     """The model whose adversarial pictures are transferred, for transfer and the checks: a ResNet-18's folder."""
     noise: _Size = NOISE
@@ -83,18 +83,18 @@ class Options(CommonOptions):
     severity: int = 5
     """Severity of the corruptions, 1 to 5."""
     checks: bool = False
-    """Check on 200 pictures that the defence is real (akorn.robustness.checks): of a model with a random start some
-    16,000 passes forward and backward a picture, which is work for a GPU. The numbers of steps and starts are the
-    checks' own; of the attacks' settings they take --epsilon, and --queries up to 1,000."""
+    """Check on 200 pictures whether the defence is real (akorn.robustness.checks). A model with a random start takes
+    some 16,000 forward and backward passes per picture, which is work for a GPU. The checks have their own
+    numbers of steps and starts; of the attacks' options they use --epsilon, and --queries up to 1,000."""
     batch: int = 500
-    """Pictures that run at once. Another number draws other random starts, and so gives scores that differ a little."""
+    """Number of pictures that run at once. It affects the random starts, so scores differ slightly with it."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """How products are computed."""
+    """Precision of the matrix products."""
     plots: Path | None = None
     """A folder for plots: reliability diagrams, and adversarial pictures of size 64/255 (PGD on eight pictures with
     --attack-steps and --eot: half an hour on a CPU core; adaptive if one of --attacks is)."""
     results: Path | None = LEDGER
-    """The folder for the record of the evaluation; None for no record."""
+    """Folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:

@@ -35,7 +35,7 @@ class Options(CommonOptions):
     folder: Annotated[
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
-    """The folder, which is made if it is not there."""
+    """The folder, created if it does not exist."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="CIFAR_FOLDER")] = None
     """CIFAR-10: the folder cifar-10-batches-py, or cifar-10-python.tar.gz."""
     corruptions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help=_CORRUPTIONS)] = ("common",)

@@ -55,7 +55,7 @@ def make_cifar10c(
     targets = [folder / f"{name}.npy" for name in names] + [folder / "labels.npy", folder / README]
     for target in targets:
         if target.exists():
-            raise AkornError(f"{target} is there already; choose another folder or remove it")
+            raise AkornError(f"{target} already exists; choose another folder or remove it")
     new = not folder.exists()
     make_folder(folder)
     aside = Path(tempfile.mkdtemp(prefix=".tmp-", dir=folder))

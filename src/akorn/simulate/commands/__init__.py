@@ -1,3 +1,3 @@
 """The command that shows oscillators: simulate."""
 
-COMMANDS = {"simulate": ("akorn.simulate.commands.simulate", "watch oscillators synchronise, with nothing learned")}
+COMMANDS = {"simulate": ("akorn.simulate.commands.simulate", "watch oscillators synchronise, without any learning")}

@@ -21,9 +21,9 @@ Word = Annotated[str | None, arg(metavar="WORD", help_behavior_hint=_PRESETS)]
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Simulate oscillators without learning; write an animation and, beside it, a figure (PNG).
+    """Simulate oscillators without learning; write an animation and a figure (PNG).
 
-    Options that are left out have the preset's own value; an option that the preset does not have is an error.
+    Options that are not given have the preset's values; an option that the preset does not have is an error.
     """
 
     preset: str = "fish"
@@ -32,13 +32,13 @@ class Options(CommonOptions):
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="(default: PRESET.gif)")] = None
     """The animation, .gif or .mp4; the figure gets the same name with .png."""
     overwrite: bool = False
-    """Replace files of these two names; without it they are left alone and nothing is simulated."""
+    """Replace existing files with these two names; without this option nothing is simulated if they exist."""
     steps: Whole = None
     """Number of steps."""
     gamma: Number = None
     """Step size γ."""
     frames: Whole = None
-    """At most so many frames in the animation."""
+    """The largest number of frames in the animation."""
     dtype: Word = None
     """float32 or float64."""
     size: Whole = None
@@ -50,19 +50,19 @@ class Options(CommonOptions):
     kernel_width: Number = None
     """fish, waves: standard deviation of the Gaussian, or of the random kernel's blur."""
     strength: Number = None
-    """fish, waves: size of the coupling J."""
+    """fish, waves: strength of the coupling J."""
     omega: Number = None
-    """fish, waves: natural frequency, shared by all."""
+    """fish, waves: natural frequency of all oscillators."""
     oscillators: Whole = None
-    """classic: how many."""
+    """classic: number of oscillators."""
     network: Word = None
-    """classic: all, ring, small-world or random."""
+    """classic: the network, which is all, ring, small-world or random."""
     degree: Whole = None
     """classic: mean number of neighbours on a network."""
     rewiring: Number = None
-    """classic: share of edges rewired in a small world."""
+    """classic: share of rewired edges in a small world."""
     frequencies: Word = None
-    """classic: how natural frequencies are spread, lorentzian or gaussian."""
+    """classic: distribution of the natural frequencies, lorentzian or gaussian."""
     spread: Number = None
     """classic: half width of the Lorentzian, standard deviation of the Gaussian."""
     k_min: Number = None
@@ -78,7 +78,7 @@ def run(options: Options) -> int:
     changes = _changes(options)
     from akorn.simulate.presets import settings_of
 
-    settings = settings_of(options.preset, **changes)  # every mistake is found before the work begins
+    settings = settings_of(options.preset, **changes)  # mistakes are found before the work starts
     from akorn.simulate.run import simulate
     from akorn.simulate.saving import check_output, write_animation, write_figure
 
@@ -86,11 +86,11 @@ def run(options: Options) -> int:
     figure = check_output(out)
     for path in (out, figure):
         if path.exists() and not options.overwrite:
-            raise AkornError(f"{path} is there already: --overwrite replaces it, --out chooses another name")
+            raise AkornError(f"{path} already exists: --overwrite replaces it, --out chooses another name")
     try:
         with progress_bar("simulating", settings.steps) as bar:
             result = simulate(options.preset, progress=bar, **changes)
-    except (ValueError, MemoryError) as error:  # what the layers have against these settings
+    except (ValueError, MemoryError) as error:  # the layers' objections to these settings
         raise AkornError(str(error) or "there is not enough memory for these settings") from error
     with progress_bar("drawing", len(result.frames)) as bar:
         write_animation(result, out, bar)
@@ -104,7 +104,7 @@ def run(options: Options) -> int:
 
 
 def _changes(options: Options) -> dict[str, Any]:
-    """The options that were given, as `akorn.simulate.simulate` takes them."""
+    """The given options, for `akorn.simulate.simulate`."""
     own = {"preset", "out", "overwrite", "json"}
     named = {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if f.name not in own}
     return {name: value for name, value in named.items() if value is not None}

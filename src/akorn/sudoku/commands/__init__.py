@@ -3,4 +3,4 @@
 COMMANDS = {"solve": ("akorn.sudoku.commands.solve", "solve Sudoku puzzles, and watch them being solved")}
 
 USE = "akorn solve PUZZLE --model {model}"
-"""What `akorn models` says of how to use one of this room's."""
+"""The command that `akorn models` shows for a model of this room."""

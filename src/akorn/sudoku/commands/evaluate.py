@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Score a model: board accuracy on Sudoku boards, with any number of steps and of votes.
+    """Score a Sudoku model: the share of boards it solves, with any number of steps and votes.
 
-    Models of other tasks have options of their own: `akorn eval tetrominoes --help`, `akorn eval cifar10-conv --help`.
+    Models of other tasks have other options: `akorn eval tetrominoes --help`, `akorn eval cifar10-conv --help`.
     """
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     data: Path | None = None
-    """A CSV file of `puzzle,solution` lines or a SATNet folder; by default 500 boards that we generate."""
+    """A CSV file of `puzzle,solution` lines, or a SATNet folder. By default 500 boards are generated."""
     limit: int | None = None
-    """At most so many boards, evenly spread over the data."""
+    """The largest number of boards to score, spread evenly over the data."""
     steps: int | None = None
     """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
     models. `akorn solve` has 64 by default, which solves more boards."""
@@ -47,12 +47,12 @@ class Options(CommonOptions):
     one (by the mean over the blanks of the highest probability); the most frequent digits; the mean probabilities; or
     the first start's. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
-    """The energy of Eq. 3, or the published code's without the ½."""
+    """paper is the energy of Eq. 3; published is that of the published code, which lacks the factor ½."""
     early_exit: float | None = None
-    """Let a sample leave before T once its digits stay and its energy changes by at most this share between blocks of
-    steps, such as 0.01; by default all run to the end."""
+    """Stop a start early once its digits no longer change and its energy changes by at most this fraction between
+    blocks of steps, for example 0.01. By default all starts run T steps."""
     chunk: int | None = None
-    """Samples that run at once; by default what suits the device."""
+    """Number of starts that run at once; by default chosen for the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
     """auto is bf16 on CUDA and float32 elsewhere."""
     plots: Path | None = None
@@ -62,7 +62,7 @@ class Options(CommonOptions):
     against_models: tuple[str, ...] = ()
     """Other models, such as one without Ω: their energies of right and wrong answers stand beside in the histogram."""
     results: Path | None = LEDGER
-    """The folder for the record of the evaluation; None for no record."""
+    """Folder for the record of the evaluation; None for no record."""
 
 
 def run(options: Options) -> int:

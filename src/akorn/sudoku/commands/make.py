@@ -24,16 +24,16 @@ class Options(CommonOptions):
     folder: Annotated[
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
-    """The folder, which is made if it is not there."""
+    """The folder, created if it does not exist."""
     count: int = 9000
-    """Boards to train on."""
+    """Number of training boards."""
     test: int = 1000
-    """Boards to test on."""
+    """Number of test boards."""
     givens: Annotated[
         str | None, tyro.conf.arg(metavar="NUMBER|RANGE", help_behavior_hint="(default: 31-42, or the difficulty's)")
     ] = None
-    """Number of givens, or a range of them; 22 at least, and below 31 it takes longer. It does not tell how hard a
-    board is: see --difficulty."""
+    """Number of givens, or a range; at least 22, and slower below 31. It does not determine how hard a board is: see
+    --difficulty."""
     difficulty: Annotated[
         Literal["easy", "medium", "hard", "extreme"] | None, tyro.conf.arg(help_behavior_hint="(default: any)")
     ] = None
@@ -44,7 +44,7 @@ class Options(CommonOptions):
 
 
 def run(options: Options) -> int:
-    """Generate, and write both files."""
+    """Generate the boards and write both files."""
     check_seed(options.seed)
     from akorn.sudoku.board_files import write_csv
     from akorn.sudoku.difficulty import count_difficulties
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
     files = [options.folder / "train.csv", options.folder / "test.csv"]
     for file in files:
         if file.exists():
-            raise AkornError(f"{file} is there already; choose another folder or remove it")
+            raise AkornError(f"{file} already exists; choose another folder or remove it")
     make_folder(options.folder)
     from akorn.runtime.progress import progress_bar
 

@@ -29,7 +29,7 @@ NODES = 3000  # of the exact search for another solution, some 0.1 s; the hardes
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Solve Sudoku puzzles. Without a puzzle, a bundled one is shown being solved.
+    """Solve Sudoku puzzles. Without a puzzle, a bundled one is solved.
 
     The exit status is 0 if every answer is a valid Sudoku, 1 if one is not, and 2 if a board could not be read.
     """
@@ -39,9 +39,9 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="PUZZLE|FILE|-", help_behavior_hint="(default: a bundled puzzle)"),
     ] = None
-    """A puzzle, a file of puzzles, or - for standard input. A puzzle is a line of 81 characters (0, . or _ for a
-    blank), or nine lines, with or without borders, as newspapers print it; files may also have lines of
-    `puzzle,solution` or be tables with a header such as Sudoku-Extreme's."""
+    """A puzzle, a file of puzzles, or - for standard input. A puzzle is one line of 81 characters (0, . or _ for a
+    blank), or nine lines as newspapers print it, with or without borders. Files may also contain lines of
+    `puzzle,solution`, or be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
     """Shipped weights by name (akorn models), or a model's folder."""
     steps: int = STEPS
@@ -55,16 +55,16 @@ class Options(CommonOptions):
     prefer_valid: bool = False
     """Let a valid answer win over a better one that is not valid."""
     early_exit: float | None = None
-    """Starts whose digits stay the same and whose energy changes by less than this, relative, from one block of 8
-    steps to the next stop before all T steps; 0.01 saves about a third of the work. By default none stop."""
+    """Stop a start early once its digits no longer change and its energy changes by less than this fraction between
+    blocks of 8 steps; 0.01 saves about a third of the work. By default all starts run T steps."""
     watch: bool = False
-    """Show the digits of a single puzzle settling step by step."""
+    """Show how the digits of a single puzzle settle, step by step."""
     gif: Path | None = None
-    """Write the settling of the puzzle, or of the first one that can be read, as an animation."""
+    """Write an animation of the first readable puzzle being solved."""
 
 
 def run(options: Options) -> int:
-    """Answer every board; exit status 2 if one of them could not be read, 1 if one has no valid answer."""
+    """Solve every board; exit status 2 if one could not be read, 1 if one has no valid answer."""
     check_seed(options.seed)
     for name in ("steps", "votes"):
         if getattr(options, name) < 1:
@@ -72,13 +72,13 @@ def run(options: Options) -> int:
     if options.early_exit is not None and not 0 < options.early_exit < 1:
         raise AkornError(f"--early-exit must be between 0 and 1, such as 0.01, got {options.early_exit}")
     if options.watch and options.json:
-        raise AkornError("--watch shows a board and --json prints none: choose one of them")
+        raise AkornError("--watch shows the board and --json does not: choose one of them")
     if options.gif is not None:
         check_writable(options.gif)
         if options.gif.suffix.lower() != ".gif":
             raise AkornError(f"--gif {options.gif}: the file's name must end in .gif")
     lines = _lines(options)
-    first = next(lines)  # a missing or empty file is told before the model is loaded
+    first = next(lines)  # a missing or empty file is reported before the model is loaded
     from akorn.runtime.processes import is_main
     from akorn.sudoku.solver import Solver
 
@@ -96,7 +96,7 @@ def run(options: Options) -> int:
 
 
 def _lines(options: Options) -> Iterator[BoardLine]:
-    """The boards that are meant."""
+    """The boards that the argument stands for."""
     from akorn.sudoku.board_reader import read_boards, read_text
     from akorn.sudoku.examples import EXAMPLES
 
@@ -104,11 +104,11 @@ def _lines(options: Options) -> Iterator[BoardLine]:
     if text is None:
         yield from read_text(EXAMPLES["hard"])
     elif os.path.isdir(text):
-        raise AkornError(f"{text}: is a folder, expected a puzzle or a file of puzzles")
-    elif text == "-" or os.path.exists(text):  # not Path's, which fails for a board that is too long for a name
+        raise AkornError(f"{text}: this is a folder, expected a puzzle or a file of puzzles")
+    elif text == "-" or os.path.exists(text):  # Path.exists fails for a board that is too long for a file name
         yield from read_boards(text)
     elif "\n" not in text and ("/" in text or (len(text) < 81 and any(map(str.isalpha, text)))):
-        raise AkornError(f"{text}: there is no such file, and it is no puzzle of 81 characters")
+        raise AkornError(f"{text}: there is no such file, and this is not a puzzle of 81 characters")
     else:
         lines = list(read_text(text))
         if len(lines) == 1 and lines[0].error is not None:
@@ -130,15 +130,15 @@ def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[Board
 
 
 def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
-    """Solve the readable boards of a batch together, and answer all of them in their order."""
+    """Solve the readable boards of a batch together, and report on all of them in order."""
     from akorn.runtime.processes import is_main
     from akorn.sudoku.exact import has_solutions
 
     puzzles = [line.puzzle for line in batch if line.puzzle is not None]
-    alone = len(batch) == 1 and not tally.seen  # a batch of one at the end of many is not
+    alone = len(batch) == 1 and not tally.seen  # but not a last batch of one board
     watching = options.watch or (options.puzzle is None and sys.stdout.isatty() and not options.json)
     if options.watch and not alone and not tally.seen:
-        say("akorn: --watch shows a single puzzle; here are several, which are answered at once")
+        say("akorn: --watch shows a single puzzle; these are several, which are solved together")
     with progress_bar(f"solving {len(puzzles) * options.votes} starts", wanted=not alone) as progress:
         answers = iter(
             solver.solve(
@@ -160,7 +160,7 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
         answer = next(answers)
         tally.add(line, answer)
         if not is_main():
-            continue  # of several processes, which have all found the same, one speaks
+            continue  # all processes have the same answers, and one prints them
         solutions = has_solutions(line.puzzle, NODES)
         if alone and watching:
             _watch(solver, line, answer, options)
@@ -209,7 +209,7 @@ def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
 
 
 def _tell(line: BoardLine, answer: Answer, alone: bool, solutions: Solutions, as_json: bool) -> None:
-    """Say on stderr what is wrong with the puzzle, and, where no JSON has told it, with the answer."""
+    """Say on stderr what is wrong with the puzzle and, unless the JSON output does, with the answer."""
     where = "" if alone else f"line {line.number}: "
     if solutions == 0:
         say(f"akorn: {where}this board has no solution")
@@ -218,13 +218,13 @@ def _tell(line: BoardLine, answer: Answer, alone: bool, solutions: Solutions, as
     if not answer.valid and solutions != 0 and not as_json:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
-            named.append(f"{len(answer.conflicts) - 3} more of the kind")
+            named.append(f"{len(answer.conflicts) - 3} more")
         hint = "try more --steps or --votes"
         say(f"akorn: {where}no solution found; the best attempt has {'; '.join(named)}; {hint}")
 
 
 def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
-    """The digits of the start that won, step by step, in place."""
+    """Show the digits of the winning start step by step, in place."""
     import time
 
     from rich.console import Console
@@ -235,7 +235,7 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) ->
     assert line.puzzle is not None
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        summed: float | None = 0.0  # ends at the value that the vote used
+        summed: float | None = 0.0  # ends as the value that the vote compared
         for frame in solver.watch(line.puzzle, options.steps, options.seed, answer.start):
             title = f"step {frame.step} of {options.steps}"
             summed = None if frame.energy is None or summed is None else summed + frame.energy
@@ -244,7 +244,7 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) ->
 
 
 def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
-    """The start that won, as a GIF."""
+    """Write the winning start as a GIF."""
     import numpy as np
 
     from akorn.sudoku.terminal import animate
@@ -264,12 +264,12 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 
 
 class _Tally:
-    """What is said at the end, where the file knew the truth or something went wrong."""
+    """What is printed at the end if the file had solutions or something went wrong."""
 
     def __init__(self, steps: int | None = None) -> None:
         self.seen = self.unreadable = self.known = self.correct = self.answered = self.valid = 0
         self.drawn = False  # whether the animation has been written
-        self.steps, self.used = steps, 0.0  # T where starts may stop earlier, and what all took
+        self.steps, self.used = steps, 0.0  # T if starts may stop earlier, and the steps that all took
 
     def add(self, line: BoardLine, answer: Answer) -> None:
         self.answered += 1
