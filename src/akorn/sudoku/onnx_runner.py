@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from akorn import oscillators as osc
@@ -90,7 +91,8 @@ class OnnxRunner:
             self._made[block] = self._make(block)
         wanted = ["next_state", "probabilities", "energies"]
         digits, state = puzzle.numpy().astype(np.int64), x0.numpy()
-        chances, energies = [], []
+        chances: list[NDArray[np.float32]] = []
+        energies: list[NDArray[np.float32]] = []
         for _ in range(steps // block):
             state, chance, values = self._made[block].run(wanted, {"puzzle": digits, "state": state})
             chances = [*chances, chance] if each_step else [chance]
