@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,8 +57,9 @@ class OnnxRunner:
         try:
             if facts[KIND] != VERSION or facts["task"] != SudokuNet.task:
                 raise ValueError
-            channels, block = int(json.loads(facts["config"])["channels"]), int(facts["steps"])
-        except (KeyError, TypeError, ValueError):
+            shapes = {value.name: value.shape for value in session.get_inputs()}
+            channels, block = int(shapes["state"][2]), int(facts["steps"])
+        except (IndexError, KeyError, TypeError, ValueError):
             told = f"{path}: not a Sudoku model of `akorn export --format onnx`, as this akorn reads them"
             raise AkornError(told) from None
         return cls(lambda _: session, channels, block, str(path))
