@@ -34,11 +34,11 @@ class Options(CommonOptions):
     """Of a run: the moving average of the weights, or the last; by default what the recipe takes, and the last where
     there is no average yet."""
     out: Path | None = None
-    """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint; or the file, by default NAME.FORMAT
-    here."""
+    """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint. Or the file, by default NAME.FORMAT in
+    this folder."""
     steps: int | None = None
-    """Kuramoto steps in one call of a file, of models that are run in blocks of steps or in which T may be chosen; by
-    default 16 for boards, else those of training."""
+    """Kuramoto steps in one call of a file: by default 16 of a Sudoku model, whose calls are chained, and as many
+    in each block as in training of an object model. A classifier's cannot be chosen."""
     overwrite: bool = False
     """Replace a file that is there already."""
 
