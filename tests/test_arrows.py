@@ -23,6 +23,7 @@ FORBIDDEN = {
     "theory": {"kernels", "execution", "engine", *TASKS},
     "lyapunov": {"kernels", "execution", "engine", *TASKS},
     "engine": TASKS,
+    "export": {"kernels", "engine", *TASKS},
     "runtime": {"nn", "execution", "kernels", "engine", *TASKS},
     "ledger": {"nn", "execution", "kernels", "engine", *TASKS},
     **{task: TASKS - {task} for task in TASKS},

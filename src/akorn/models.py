@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from akorn import rooms
 from akorn.errors import AkornError
 from akorn.ledger import read_training
+from akorn.model_cards import CARD
 from akorn.near_folders import near_folders
 from akorn.registry import suggest, unknown
 from akorn.runtime.json_files import read_object
@@ -165,6 +166,14 @@ def training_of(name_or_folder: str | Path) -> dict[str, Any] | None:
     if origin is not None and config.is_file():
         origin["weights_sha256"] = read_object(config).get("sha256")
     return origin
+
+
+def card_of(name_or_folder: str | Path) -> str | None:
+    """The text of a model's card; None where its folder has none, or none that can be read."""
+    try:
+        return (_find(name_or_folder, {}) / CARD).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
 
 
 def _here(name_or_folder: str | Path) -> Path:

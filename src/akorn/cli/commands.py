@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "train": ("akorn.cli.train", "train a model with a recipe"),
-    "export": ("akorn.cli.export", "export the model of an unfinished run"),
+    "export": ("akorn.cli.export", "export a model as one file, or the model of an unfinished run"),
     "eval": ("akorn.cli.eval", "score a model"),
     "curves": ("akorn.cli.curves", "draw the loss of several runs in one plot"),
     "recipes": ("akorn.cli.recipes", "list what can be trained"),

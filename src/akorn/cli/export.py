@@ -1,65 +1,126 @@
-"""`akorn export RUN`: the model of a run's newest checkpoint, as a folder that the other commands accept."""
+"""`akorn export`: a model as a file that needs no Python, or the model of a run's newest checkpoint as a folder."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
 from akorn.ledger import write_training
+from akorn.models import room_of_model
 from akorn.rooms import build, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
+
+if TYPE_CHECKING:
+    from akorn.engine.checkpoint import Checkpoint
+    from akorn.hub import HubModel
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Export the model from a run's newest checkpoint, for an unfinished run or with other weights."""
+    """Export a model as one file that needs no Python, or the model of an unfinished run as a folder."""
 
-    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
-    """The run's folder, or one of its checkpoints."""
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN")] = None
+    """A run's folder, or one of its checkpoints; for a file also shipped weights by name, or a model's folder."""
+    format: Literal["folder", "onnx", "pt2"] = "folder"
+    """A model's folder, which the other commands take; one ONNX file, for onnxruntime, in browsers too; or a program of
+    torch.export. Files take noise as an input; docs/export.md names their inputs and outputs."""
     weights: Literal["average", "last"] | None = None
-    """The moving average of the weights, or the last weights. By default the recipe decides; if there is no average
-    yet, the last weights are exported."""
+    """For a run: the moving average of the weights, or the last weights. By default the recipe decides; if there is no
+    average yet, the last weights are exported."""
     out: Path | None = None
-    """The model's folder; by default RUN/model-WEIGHTS, or beside the checkpoint."""
+    """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint. Or the file, by default NAME.FORMAT in
+    this folder."""
+    steps: int | None = None
+    """Kuramoto steps in one call of a file: by default 16 of a Sudoku model, whose calls are chained, and as many
+    in each block as in training of an object model. A classifier's cannot be chosen."""
+    overwrite: bool = False
+    """Replace a file that is there already."""
 
 
 def run(options: Options) -> int:
-    """Export the model; the run itself is not changed."""
+    """Export; nothing of the run is changed."""
+    if options.format != "folder":
+        return _write_file(options)
     if options.run is None:
         raise AkornError("akorn export needs the folder of a run of `akorn train`")
-    from akorn.engine import checkpoint
-    from akorn.hub import load_weights
-
-    found = checkpoint.load_newest(options.run)
-    checkpoint.check_run(found)
-    name, room = found.facts["recipe"], room_of_recipe(found.facts["recipe"])
-    default = recipes()[name]()
-    which = options.weights or default.train.weights
-    if which == "average" and not found.facts.get("ema_started"):
-        if options.weights is not None:
-            raise AkornError(f"{found.path}: contains no average of the weights; use --weights last")
-        say(f"{found.path}: contains no average of the weights yet, so the last weights are exported")
-        which = "last"
-    model = build(room, _part(found.facts["settings"], "model."))
-    load_weights(model, checkpoint.weights_of(found, which), found.path)
-    home = options.run if found.path != options.run else options.run.parent  # nothing is written into a checkpoint
+    for name in ("steps", "overwrite"):
+        if getattr(options, name):
+            raise AkornError(f"--{name} is for --format onnx and pt2")
+    if not _is_run(options.run) and room_of_model(options.run) is not None:
+        raise AkornError(f"{options.run} is a model and no run: --format onnx or pt2 makes a file of it")
+    found, model, which = _of_run(options.run, options.weights)
+    name = found.facts["recipe"]
+    home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
-    model.eval().save_pretrained(folder)
-    config = found.facts["config"]
+    model.save_pretrained(folder)
+    config, overrides = found.facts["config"], _overrides(recipes()[name](), found.facts, which)
     write_training(
         folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
-        overrides=_overrides(default, found.facts, which), ema=config["ema"] if config["ema"]["decay"] else None,
+        overrides=overrides, ema=config["ema"] if config["ema"]["decay"] else None,
         data=_part(found.facts["settings"], "data."),
     )  # fmt: skip
     say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
     if options.json:
         print_json({"recipe": name, "model": str(folder), "steps": found.step, "weights": which})
     return 0
+
+
+def _write_file(options: Options) -> int:
+    """A model as one file, by its room's description."""
+    if options.run is None:
+        raise AkornError("akorn export needs the name of shipped weights, a model's folder or a run's")
+    name = options.run.resolve().name if options.run.exists() else str(options.run).rpartition("/")[2]
+    path = options.out if options.out is not None else Path(f"{name}.{options.format}")
+    if options.steps is not None and options.steps < 1:
+        raise AkornError(f"--steps must be at least 1, got {options.steps}")
+    if path.suffix.lower() != f".{options.format}":
+        raise AkornError(f"{path}: the file's name must end in .{options.format}")
+    model: HubModel | Path = options.run
+    if _is_run(options.run):
+        model = _of_run(options.run, options.weights)[1]
+    elif options.weights is not None:
+        raise AkornError(f"--weights is for the checkpoints of a run, and {options.run} is a model")
+    from akorn.export import export_model
+
+    program = export_model(model, path, options.steps, overwrite=options.overwrite)
+    size = path.stat().st_size
+    say(f"{name}: {program.steps} steps a call, {size / 1e6:.1f} MB, are in {path}")
+    if options.json:
+        told = {"model": name, "file": str(path), "format": options.format, "steps": program.steps, "bytes": size}
+        print_json(told)
+    return 0
+
+
+def _is_run(path: Path) -> bool:
+    """Whether these are a run's checkpoints, or one of them."""
+    from akorn.engine import checkpoint
+
+    return os.path.isdir(path / checkpoint.FOLDER) or os.path.isfile(path / checkpoint.MANIFEST)
+
+
+def _of_run(run: Path, weights: Literal["average", "last"] | None) -> tuple[Checkpoint, HubModel, str]:
+    """A run's newest checkpoint, the model with the weights that are wanted, and which these are."""
+    from akorn.engine import checkpoint
+    from akorn.hub import load_weights
+
+    found = checkpoint.load_newest(run)
+    checkpoint.check_run(found)
+    name = found.facts["recipe"]
+    which = weights or recipes()[name]().train.weights
+    if which == "average" and not found.facts.get("ema_started"):
+        if weights is not None:
+            raise AkornError(f"{found.path}: contains no average of the weights; use --weights last")
+        say(f"{found.path}: contains no average of the weights yet, so the last weights are exported")
+        which = "last"
+    model = build(room_of_recipe(name), _part(found.facts["settings"], "model."))
+    load_weights(model, checkpoint.weights_of(found, which), found.path)
+    return found, model.eval(), which
 
 
 def _part(settings: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from akorn import nn as akn
 from akorn.errors import AkornError
 from akorn.nn import EnergyFunction
 from akorn.sudoku.model import ENERGY_NAMES, SudokuModel, may_fuse
-from akorn.sudoku.net import Result, SudokuNet
+from akorn.sudoku.net import Result, Runner
 
 BLOCK = 8
 """Steps between two checks: as many as a CUDA graph has, and more than two periods of the energy."""
@@ -35,7 +35,7 @@ def check_tolerance(tolerance: float | None) -> None:
 
 @torch.no_grad()
 def evolve(
-    model: SudokuNet,
+    model: Runner,
     puzzle: Tensor,
     steps: int,
     *,
@@ -47,7 +47,7 @@ def evolve(
     """Run `model.evolve` for solving; also returns how many steps each sample took, [B] int64.
 
     Args:
-        model: any Sudoku model without a tolerance, AKOrN with one.
+        model: any Sudoku model without a tolerance, AKOrN in torch with one.
         puzzle: [B, 81].
         steps: T, at most.
         x0: the starts of the blanks, [B, 81, C].
@@ -61,7 +61,7 @@ def evolve(
         result = model.evolve(puzzle, steps, x0=x0, energy=energy)
         return result, torch.full((len(puzzle),), steps, device=puzzle.device)
     if not isinstance(model, SudokuModel):
-        raise AkornError(f"early exit needs AKOrN's energy, which {type(model).__name__} does not have")
+        raise AkornError(f"early exit needs AKOrN's energy, in torch: {type(model).__name__} has none of its kind")
     x, c, steps = model.begin(puzzle, steps, x0=x0)
     last = cast(akn.KuramotoBlock, model.blocks[-1])
     return _Stream(model, last, puzzle, x, c, steps, wanted).run(energy, tolerance)

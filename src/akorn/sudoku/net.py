@@ -7,7 +7,7 @@ chosen at call time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,42 @@ class Result(NamedTuple):
     """[T, B], float32: the energy before each step of the last block; None for models without energy."""
     step_logits: Tensor | None
     """[T, B, 81, 9]: the logits after each step of the last block, if requested."""
+
+
+class Runner(Protocol):
+    """What the vote and the solver ask of whatever runs a model: torch (`SudokuNet`) or onnxruntime (`OnnxRunner`)."""
+
+    @property
+    def random_start(self) -> bool:
+        """Whether the answer depends on a random start."""
+        ...
+
+    @property
+    def has_energy(self) -> bool:
+        """Whether there are energies to vote by."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where puzzles and starts are wanted."""
+        ...
+
+    @property
+    def channels(self) -> int:
+        """C of the states."""
+        ...
+
+    def evolve(
+        self,
+        puzzle: Tensor,
+        steps: int | None = None,
+        *,
+        x0: Tensor | None = None,
+        energy: EnergyFunction | None = osc.energy,
+        each_step: bool = False,
+    ) -> Result:
+        """What comes of puzzles [B, 81] in T steps; see `SudokuNet.evolve`."""
+        ...
 
 
 class SudokuNet(HubModel):
@@ -75,6 +111,16 @@ class SudokuNet(HubModel):
         each_step: bool = False,
     ) -> Result:
         """`forward`, with energies (`energy` chooses the kind, None for none) and the logits of each step."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.embedding.weight.device
+
+    @property
+    def channels(self) -> int:
+        """C of the states."""
+        return self.config.channels
 
     @abstractmethod
     def compile_step(self, **options: object) -> None:

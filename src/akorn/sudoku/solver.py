@@ -16,9 +16,11 @@ from akorn.runtime.devices import pick_device
 from akorn.sudoku import voting
 from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_board, is_valid_solution, parse_board
 from akorn.sudoku.hashed_starts import board_keys, start_noise
-from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.net import Runner, SudokuNet
 from akorn.sudoku.voting import Precision, VoteConfig
 
+Backend = Literal["torch", "onnx"]
+"""What runs the model."""
 Puzzle = str | NDArray[np.uint8]
 """81 characters, or an array of 81 digits with 0 for a blank."""
 
@@ -64,23 +66,48 @@ class Solver:
     """A trained model that solves puzzles.
 
     Args:
-        model: any of the Sudoku models.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        model: any of the Sudoku models, or an `OnnxRunner`.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; onnxruntime has the CPU alone.
         precision: "auto" is bf16 on CUDA and float32 elsewhere.
 
     """
 
-    def __init__(self, model: SudokuNet, device: str = "auto", precision: Precision = "auto") -> None:
-        self.device = pick_device(device)
-        self.model = model.to(self.device).eval()
+    def __init__(self, model: Runner, device: str = "auto", precision: Precision = "auto") -> None:
+        self.model: Runner
+        if isinstance(model, SudokuNet):
+            self.device = pick_device(device)
+            self.model = model.to(self.device).eval()
+        else:
+            if device not in ("auto", "cpu") or precision not in ("auto", "float32"):
+                raise AkornError(f"onnxruntime runs in float32 on the CPU here, got {precision} on {device}")
+            self.device, self.model = model.device, model
         self.precision = precision
 
     @classmethod
     def from_pretrained(
-        cls, name_or_folder: str | Path = "sudoku", device: str = "auto", precision: Precision = "auto"
+        cls,
+        name_or_folder: str | Path = "sudoku",
+        device: str = "auto",
+        precision: Precision = "auto",
+        backend: Backend | None = None,
     ) -> Solver:
-        """A solver with shipped weights (by name), or with weights from a folder or the hub."""
-        return cls(SudokuNet.from_pretrained(name_or_folder), device, precision)
+        """A solver with shipped weights (by name), with those of a folder or of the hub, or of an exported .onnx file.
+
+        backend: "torch", or "onnx" for onnxruntime; by default that of the file.
+        """
+        from akorn.sudoku.onnx_runner import ENDING, OnnxRunner
+
+        if str(name_or_folder).endswith(ENDING):
+            if backend == "torch":
+                raise AkornError(f"{name_or_folder}: torch cannot run a file of onnxruntime's")
+            return cls(OnnxRunner.from_file(Path(name_or_folder)), device, precision)
+        net = SudokuNet.from_pretrained(name_or_folder)
+        return cls(OnnxRunner.from_model(net) if backend == "onnx" else net, device, precision)
+
+    @property
+    def can_watch(self) -> bool:
+        """Whether `watch` can show every step: an exported file may run several in one call."""
+        return getattr(self.model, "block", None) in (None, 1)
 
     @overload
     def solve(  # type: ignore[overload-overlap]  # a str is also a sequence of str, and means one puzzle
@@ -176,7 +203,7 @@ class Solver:
         x0 = None
         if self.model.random_start:
             number = torch.tensor([start], device=self.device)
-            x0 = start_noise(board_keys(digits), number, seed, (81, self.model.config.channels))
+            x0 = start_noise(board_keys(digits), number, seed, (81, self.model.channels))
         with voting.numerics(self.precision, self.device):
             result = self.model.evolve(digits, steps, x0=x0, each_step=True)
         assert result.step_logits is not None  # requested above

@@ -22,7 +22,7 @@ from akorn.runtime import precision, processes
 from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
 from akorn.sudoku.hashed_starts import board_keys, start_noise
-from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.net import Runner
 
 EnergyName = Literal["paper", "published"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
@@ -158,21 +158,21 @@ def default_chunk(device: torch.device, channels: int) -> int:
 
 @torch.no_grad()
 def run(
-    model: SudokuNet,
+    model: Runner,
     puzzles: Tensor,
     config: VoteConfig,
     solutions: Tensor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tally:
-    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` follows each chunk."""
-    device = model.embedding.weight.device
+    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` is told of chunks."""
+    device = model.device
     puzzles = puzzles.to(device)
     solutions = solutions.to(device) if solutions is not None else None
     boards, votes = len(puzzles), config.votes
     if boards == 0:
         raise ValueError("there is no board to solve")
     stream = boards * votes
-    chunk = min(config.chunk or default_chunk(device, model.config.channels), stream)
+    chunk = min(config.chunk or default_chunk(device, model.channels), stream)
     chunks = -(-stream // chunk)
     if config.chunk is None:
         chunk = -(-stream // chunks)  # as even as possible, so that there is little padding
@@ -189,7 +189,7 @@ def run(
             start = torch.where(inside, index % votes, 0)
             x0 = None
             if model.random_start:
-                x0 = start_noise(keys[board], start, config.seed, (81, model.config.channels))
+                x0 = start_noise(keys[board], start, config.seed, (81, model.channels))
             result, used = early_exit.evolve(
                 model, padded[board], config.steps, x0=x0, energy=ENERGIES[config.energy],
                 tolerance=config.early_exit, wanted=inside,

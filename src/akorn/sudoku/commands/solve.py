@@ -43,7 +43,10 @@ class Options(CommonOptions):
     blank), or nine lines as newspapers print it, with or without borders. Files may also contain lines of
     `puzzle,solution`, or be tables with a header such as Sudoku-Extreme's."""
     model: str = "sudoku"
-    """Shipped weights by name (akorn models), or a model's folder."""
+    """Shipped weights by name (akorn models), a model's folder, or a file of `akorn export --format onnx`."""
+    backend: Literal["torch", "onnx"] | None = None
+    """What runs the model: torch, or onnxruntime on the CPU (pip install 'akorn[onnx]'), from the same starts. By
+    default torch, and onnxruntime for an exported file."""
     steps: int = STEPS
     """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
     the paper does; `akorn eval --as-solve` scores what is done here."""
@@ -82,7 +85,9 @@ def run(options: Options) -> int:
     from akorn.runtime.processes import is_main
     from akorn.sudoku.solver import Solver
 
-    solver = Solver.from_pretrained(options.model, options.device)
+    solver = Solver.from_pretrained(options.model, options.device, backend=options.backend)
+    if (options.watch or options.gif is not None) and not solver.can_watch:
+        raise AkornError(f"{options.model}: --watch and --gif want a file of single steps (akorn export --steps 1)")
     tally = _Tally(options.steps if options.early_exit is not None else None)
     for batch in _batches(first, lines):
         _solve(solver, batch, options, tally)
@@ -136,7 +141,8 @@ def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tal
 
     puzzles = [line.puzzle for line in batch if line.puzzle is not None]
     alone = len(batch) == 1 and not tally.seen  # but not a last batch of one board
-    watching = options.watch or (options.puzzle is None and sys.stdout.isatty() and not options.json)
+    shown = options.puzzle is None and sys.stdout.isatty() and not options.json and solver.can_watch
+    watching = options.watch or shown
     if options.watch and not alone and not tally.seen:
         say("akorn: --watch shows a single puzzle; these are several, which are solved together")
     with progress_bar(f"solving {len(puzzles) * options.votes} starts", wanted=not alone) as progress:
