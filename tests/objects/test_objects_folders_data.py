@@ -133,7 +133,7 @@ def test_coco_ignores_overlaps_and_crowds(tmp_path: Path) -> None:
         ({"segmentation": {"size": [8, 6], "counts": [48]}, "category_id": 1}, r"size \[8, 6\]"),
         ({"segmentation": {"size": [6, 8], "counts": "P"}, "category_id": 1}, "end in the middle of a number"),
         ({"segmentation": {"size": [6, 8], "counts": [10**20]}, "category_id": 1}, "must be whole numbers"),
-        ({"segmentation": [[0, 0, 10**400, 1, 2, 2]], "category_id": 1}, "not a row of numbers"),
+        ({"segmentation": [[0, 0, 10**400, 1, 2, 2]], "category_id": 1}, "not a list of numbers"),
         ({"segmentation": []}, "does not have the layout of COCO's instances .*category_id"),
     ],
 )

@@ -38,8 +38,8 @@ class ItrSA(nn.Module):
     Args:
         channels: number of channels C.
         heads: heads of the attention.
-        grid: how the tokens lie; needed for every position but "none".
-        blocks: number of blocks L, each with weights of its own.
+        grid: the layout of the tokens; needed for every position but "none".
+        blocks: number of blocks L, each with its own weights.
         position: "absolute" (learned from sines and cosines, added to the input), "gta", "rotary" or
             "learned-rotary" (all in the attention of every block), or "none".
         norm: end with a LayerNorm over the channels, as the published baselines do.

@@ -29,7 +29,7 @@ COMMANDS = commands()
 """Name → (module, what it does): the commands of the rooms and of this folder."""
 
 _NO_MEMORY = r"allocate memory|not enough memory|out of memory|calculation overflowed"
-_TOO_LARGE = "there is not enough memory for this: choose smaller numbers, or less at once"
+_TOO_LARGE = "there is not enough memory for this: choose smaller numbers or smaller batches"
 
 # what was expected → how Python complains about a value that is something else
 _UNREADABLE = {

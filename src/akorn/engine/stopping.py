@@ -14,7 +14,7 @@ from typing import Any
 from akorn.runtime import processes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_SAVE = 1  # of what processes wish for: below any signal's number
+_SAVE = 1  # among the processes' requests: below any signal's number
 _ECHO_SECONDS = 1.0  # within which a repeated signal is the same one again: launchers hand it on, `timeout` sends two
 
 
@@ -81,8 +81,8 @@ class Stopping:
         if not self.signal:
             self.signal, self._noted = number, now
             if processes.is_main():
-                with suppress(OSError):  # not by print: it may be what the signal has interrupted
-                    os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C leaves at once\n")
+                with suppress(OSError):  # not print, which the signal may have interrupted
+                    os.write(2, b"\nstopping after this step, with a checkpoint; a second Ctrl-C stops immediately\n")
         elif now - self._noted >= _ECHO_SECONDS:
             signal.signal(number, self._before[number])
             signal.raise_signal(number)

@@ -32,7 +32,7 @@ class Cell:
     match: Match
     paper: str = _NONE
     prefer: Callable[[Record], float] | None = None
-    """Of several records of one seed the one for which this is largest counts, the newest of equals."""
+    """Of several records of one seed, the one with the largest value of this counts; among equals, the newest."""
     prime: Callable[[Record], bool] | None = None
     """Where some of the records that match are so, only these count; where none is, the figure is marked."""
 
@@ -60,7 +60,7 @@ class Table:
     """Text, or a function that writes it from all records, to explain the figures."""
     digits: int = 1
     beside: str = "paper"
-    """Whose figures stand beside ours."""
+    """Whose figures are shown beside ours."""
     marked: str = ""
     """What it says of a figure that none of the records behind it is prime, in words."""
     always: bool = False

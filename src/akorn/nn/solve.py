@@ -55,7 +55,7 @@ def solve_steps(
 def described(layer: KuramotoLayer) -> solve.AttentiveStep | solve.Unknown:
     """The layer's step as tensors."""
     if hooked(layer):
-        return solve.Unknown("someone listens to the layer")
+        return solve.Unknown("the layer has hooks")
     return attentive(layer.coupling, layer.omega, layer.rule, layer.step_size, layer.n)
 
 

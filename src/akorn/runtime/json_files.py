@@ -44,7 +44,7 @@ def parse_json(content: bytes, path: Path) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether a value has more than `DEEPEST` levels; level by level, so that no nesting is too deep to be measured."""
+    """Whether a value has more than `DEEPEST` levels; checked level by level, so that any depth can be measured."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         values = (each.values() if isinstance(each, dict) else each for each in level)

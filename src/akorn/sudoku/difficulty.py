@@ -66,7 +66,7 @@ def _classify(board: bytes) -> Difficulty:
 
 
 def classify_candidates(x: int) -> Difficulty:
-    """The class of a puzzle that is given as a candidate set."""
+    """The class of a puzzle in the form of a candidate set."""
     rounds = rounds_of_naked_singles(x)
     if rounds is not None and rounds <= EASY:
         return "easy"

@@ -59,7 +59,7 @@ class Samples:
     def auroc(self, vote: SampleVote = "sum") -> float:
         """How well a vote's number tells right answers of a board from its wrong ones.
 
-        The share of pairs, one right and one wrong answer to the same board, in which the right one has the lower
+        This is the share of pairs (a correct and a wrong answer to one board) in which the correct one has the lower
         energy or the higher confidence. Different boards are not compared: their energies differ with the givens.
         """
         return within_auroc(self.score(vote), self.correct)
@@ -93,7 +93,7 @@ class Evaluation:
     solved: NDArray[np.bool_]
     """[B]"""
     energy: Floats | None
-    """[B]: the value the vote used, where it was an energy vote."""
+    """[B]: the value that an energy vote compared."""
     confidence: Floats | None
     """[B]: the confidence of the answer, where it is that of one start."""
     samples: Samples | None
@@ -266,7 +266,7 @@ def _samples(tally: Tally) -> Samples:
     def array(values: Tensor | None) -> Floats | None:
         return None if values is None else values.cpu().numpy()
 
-    assert tally.correct is not None  # samples were asked for
+    assert tally.correct is not None  # samples were requested
     assert tally.confidence is not None
     confidence = tally.confidence.cpu().numpy()
     return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy())

@@ -105,7 +105,7 @@ class Best:
         first = fresh.start.scatter_reduce(0, board, ties, "amin")
         fresh.value, fresh.start = lowest, first
         winner = first[board] == start
-        row = torch.where(winner, board, len(self.value) - 1)  # the others write to the padding's row
+        row = torch.where(winner, board, len(self.value) - 1)  # the others write to the padding row
         fresh.answer.index_copy_(0, row, sample.answer)
         fresh.confidence.index_copy_(0, row, sample.confidence)
         fresh.energy.index_copy_(0, row, sample.energy)
@@ -231,7 +231,7 @@ def _take(
     logits: Tensor,
     energies: Tensor | None,
 ) -> None:
-    """Take in a chunk: boards and starts [S], logits [S, 81, 9], energies [T, S]."""
+    """Add a chunk: boards and starts [S], logits [S, 81, 9], energies [T, S]."""
     chances = logits.float().softmax(-1)  # [S, 81, 9]
     digits = logits.argmax(-1) + 1  # [S, 81]
     puzzle = puzzles[board]

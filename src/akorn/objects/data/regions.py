@@ -36,7 +36,7 @@ def fill_polygon(corners: Sequence[float], height: int, width: int, where: str =
     try:
         points = np.asarray(corners, dtype=np.float64).reshape(-1, 2)
     except (TypeError, ValueError, OverflowError):
-        raise AkornError(f"{where}: a polygon is not a row of numbers x, y, x, y, …") from None
+        raise AkornError(f"{where}: a polygon is not a list of numbers x, y, x, y, …") from None
     if len(points) < 3 or not np.isfinite(points).all():
         raise AkornError(f"{where}: a polygon of {len(points)} corners, expected 3 or more, all finite")
     x0, y0 = points.T

@@ -40,7 +40,7 @@ class Options(CommonOptions):
     """CIFAR-10: the folder cifar-10-batches-py, or cifar-10-python.tar.gz."""
     corruptions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help=_CORRUPTIONS)] = ("common",)
     severities: str = "1-5"
-    """A severity from 1 to 5, several (1,3,5), or a range of them."""
+    """A severity from 1 to 5, several (1,3,5), or a range (1-5)."""
     split: Literal["test", "valid"] = "test"
     """Corrupt the test pictures, or the 5,000 for validation, by which to choose (akorn eval --split valid)."""
     limit: int | None = None

@@ -34,18 +34,18 @@ class Options(CommonOptions):
     limit: int | None = None
     """The largest number of boards to score, spread evenly over the data."""
     steps: int | None = None
-    """Kuramoto steps T; by default those of training, 16 for the shipped models, as in the paper's comparison of
-    models. `akorn solve` has 64 by default, which solves more boards."""
+    """Number of Kuramoto steps T. The default is that of training, 16 for the shipped models, as in the paper's
+    comparison of models; `akorn solve` uses 64, which solves more boards."""
     votes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 1)")] = None
-    """Random starts K of each board. By default there is no vote, so that the score is that of the model alone; `akorn
-    solve` has 8 by default."""
+    """Number of random starts K per board. The default, one start, scores the model without a vote; `akorn solve`
+    uses 8."""
     as_solve: bool = False
-    """Score what `akorn solve` answers: 64 steps, 8 votes and the most confident answer, where --steps, --votes and
-    --vote do not say otherwise."""
+    """Score what `akorn solve` does: 64 steps, 8 votes and the most confident answer, unless --steps, --votes and
+    --vote say otherwise."""
     vote: Literal["sum", "last", "confidence", "majority", "average", "first"] | None = None
-    """Which answer counts: the one with the lowest energy, summed over the steps or at the last one; the most confident
-    one (by the mean over the blanks of the highest probability); the most frequent digits; the mean probabilities; or
-    the first start's. By default sum, or average for a model without energy."""
+    """How the answer is chosen among the starts: lowest energy, summed over the steps (sum) or at the last one (last);
+    highest confidence (the mean of the highest probability over the blanks); most frequent digits (majority); mean
+    probabilities (average); or the first start. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
     """paper is the energy of Eq. 3; published is that of the published code, which lacks the factor ½."""
     early_exit: float | None = None
@@ -58,9 +58,9 @@ class Options(CommonOptions):
     plots: Path | None = None
     """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
     against_steps: tuple[int, ...] = ()
-    """Other numbers of steps, for a plot of the accuracy against T (one start each)."""
+    """More numbers of steps, for a plot of accuracy against T (one start each)."""
     against_models: tuple[str, ...] = ()
-    """Other models, such as one without Ω: their energies of right and wrong answers stand beside in the histogram."""
+    """Other models, for example one without Ω, whose energies are shown beside this model's in the histogram."""
     results: Path | None = LEDGER
     """Folder for the record of the evaluation; None for no record."""
 
@@ -91,7 +91,7 @@ def run(options: Options) -> int:
     others = {name: _load(name, options.device) for name in options.against_models}
     if silent := [name for name, each in {options.model: model, **others}.items() if others and not each.has_energy]:
         raise AkornError(f"{silent[0]}: has no energy, so there is no histogram for --against-models")
-    training_of(options.model)  # the record will tell it: a damaged file shows before any work
+    training_of(options.model)  # goes into the record; a damaged file should fail before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
         chosen = np.linspace(0, len(puzzles) - 1, options.limit).round().astype(int)
@@ -182,7 +182,7 @@ def _load(name: str, device: str) -> SudokuNet:
 
     model = load_model(name)
     if not isinstance(model, SudokuNet):
-        raise AkornError(f"{name}: no Sudoku model, but one for {model.task}")
+        raise AkornError(f"{name}: this is not a Sudoku model but one for {model.task}")
     return model.to(pick_device(device))
 
 

@@ -48,15 +48,15 @@ class Options(CommonOptions):
     """What runs the model: torch, or onnxruntime on the CPU (pip install 'akorn[onnx]'), from the same starts. By
     default torch, and onnxruntime for an exported file."""
     steps: int = STEPS
-    """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
-    the paper does; `akorn eval --as-solve` scores what is done here."""
+    """Number of Kuramoto steps T; harder boards need more. (`akorn eval` uses the 16 of training by default, as the
+    paper does to compare models; `akorn eval --as-solve` scores what is done here.)"""
     votes: int = VOTES
-    """Random starts K of each board, of which one answer wins. `akorn eval` has 1 by default, to score the model
-    without a vote."""
+    """Number of random starts K per board, of which one wins. (`akorn eval` uses 1 by default, to score the model
+    without a vote.)"""
     vote: Literal["confidence", "energy"] = "confidence"
     """Which start wins: the most confident one, or the one with the lowest energy, summed over the steps."""
     prefer_valid: bool = False
-    """Let a valid answer win over a better one that is not valid."""
+    """Prefer a valid answer to a better one that is not valid."""
     early_exit: float | None = None
     """Stop a start early once its digits no longer change and its energy changes by less than this fraction between
     blocks of 8 steps; 0.01 saves about a third of the work. By default all starts run T steps."""
