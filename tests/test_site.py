@@ -22,6 +22,7 @@ MODULES = (
     "akorn.baselines",
     "akorn.engine",
     "akorn.execution",
+    "akorn.export",
     "akorn.hub",
     "akorn.kernels",
     "akorn.ledger",

@@ -215,7 +215,7 @@ class Solver:
             yield Frame(step + 1, filled.astype(np.uint8), sure, energy)
 
 
-def _vote_name(vote: Vote | None, model: SudokuNet) -> str:
+def _vote_name(vote: Vote | None, model: Runner) -> str:
     """What `voting` calls the vote."""
     if vote not in (None, "confidence", "energy"):
         raise AkornError(f"vote is {vote!r}, expected confidence or energy")
