@@ -42,7 +42,7 @@ def test_what_cannot_be_drawn(akorn_here: Akorn, tmp_path: Path) -> None:
     assert_refused(akorn_here("curves"), "one or more runs' folders")
     assert_refused(akorn_here("curves", "a", "--labels", "x", "y"), "1 runs need as many --labels, got 2")
     assert_refused(akorn_here("curves", "nowhere"), "nowhere")
-    assert_refused(akorn_here("curves", "a", "--metric", "eval/x"), "no 'eval/x' among its curves")
+    assert_refused(akorn_here("curves", "a", "--metric", "eval/x"), "it has no curve 'eval/x'")
     assert_refused(akorn_here("curves", "a", "--out", "curves.txt"), ".png, .svg or .pdf")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 

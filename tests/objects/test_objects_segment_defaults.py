@@ -145,5 +145,5 @@ def test_a_large_picture_is_reduced_and_its_mask_is_as_small(
 ) -> None:
     monkeypatch.setattr(model_input, "MOST_PIXELS", 20 * 20)
     assert run("in/colour.png", "--model", "dsprites") == 0
-    assert "in/colour.png: reduced from 40 × 40 to 20 × 20, and so is its mask" in capsys.readouterr().err
+    assert "in/colour.png: reduced from 40 × 40 to 20 × 20, like its mask" in capsys.readouterr().err
     assert Image.open("out/colour-mask.png").size == (20, 20)
