@@ -10,6 +10,7 @@ from akorn.robustness.attack_suite import ATTACKS as REGISTERED
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
 from results.pages import quoted
+from results.pages.chaos import EXPONENTS
 from results.pages.robustness_models import (
     LABELS,
     MORE_STARTS,
@@ -300,7 +301,18 @@ CHECKS = tuple(
     for name in _CHECKED
 )
 
-TABLES = (SCRATCH, PRETRAINED, COMMON_RUNS, RANDOM_NOISE, *ATTACKS, *CORRUPTIONS, GENERATOR, *STARTS, *CHECKS)
+TABLES = (
+    SCRATCH,
+    PRETRAINED,
+    COMMON_RUNS,
+    RANDOM_NOISE,
+    *ATTACKS,
+    *CORRUPTIONS,
+    GENERATOR,
+    *STARTS,
+    *CHECKS,
+    EXPONENTS,
+)
 
 TITLE = "Robustness and calibration: all tables"
 INTRO = """\
