@@ -18,6 +18,7 @@ EXPONENTS = Table(
     digits=2,
     note="The largest Lyapunov exponent λ per Kuramoto step of each layer of `cifar10-conv`, and of the same layers"
     " untrained (`akorn.lyapunov.layer_exponent`, `benchmarks/lyapunov.py`): the mean over four validation pictures,"
-    " which drive the layer, and over 100 steps after the first 50. Above 0 a layer is chaotic: a small difference, and so a"
-    " gradient, grows by exp(λ) in every step. The model was trained with γ = 1; it takes three steps in each layer.",
+    " which drive the layer, and over 100 steps after the first 50. Above 0 a layer is chaotic: a small difference, and"
+    " so a gradient, grows by exp(λ) in every step. The model was trained with γ = 1; it takes three steps in each"
+    " layer.",
 )

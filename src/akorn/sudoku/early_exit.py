@@ -61,7 +61,7 @@ def evolve(
         result = model.evolve(puzzle, steps, x0=x0, energy=energy)
         return result, torch.full((len(puzzle),), steps, device=puzzle.device)
     if not isinstance(model, SudokuModel):
-        raise AkornError(f"early exit needs AKOrN's energy, in torch: {type(model).__name__} has none of its kind")
+        raise AkornError(f"early exit needs AKOrN's energy in torch, which {type(model).__name__} does not have")
     x, c, steps = model.begin(puzzle, steps, x0=x0)
     last = cast(akn.KuramotoBlock, model.blocks[-1])
     return _Stream(model, last, puzzle, x, c, steps, wanted).run(energy, tolerance)
