@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROOMS = ("sudoku", "objects", "robustness")
 
-COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
+COMMAND_FOLDERS = (*ROOMS, "simulate", "web", "cli", "bench")
 """Whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
 
 

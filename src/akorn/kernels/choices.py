@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Hashable, Sequence
 from functools import cache
@@ -20,6 +19,7 @@ import torch
 
 from akorn._version import __version__
 from akorn.errors import AkornError
+from akorn.runtime.cache import folder
 from akorn.runtime.files import replacing
 
 Choice = TypeVar("Choice", bound=Hashable)
@@ -43,14 +43,6 @@ def remember(key: Hashable, chosen: Hashable) -> None:
         everything = {**_load(path), **_read(str(path))}  # another process may have added some
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
-
-
-def folder() -> Path | None:
-    """Where choices are kept; None for nowhere."""
-    told = os.environ.get("AKORN_CACHE")
-    if told is not None:
-        return Path(told) if told else None
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "akorn"
 
 
 def _file() -> Path | None:
