@@ -101,13 +101,13 @@ class Chromium:
             raise RuntimeError(f"{code}: {told['exceptionDetails']}")
         return told["result"].get("value")
 
-    def wait_for(self, code: str, patience: float = PATIENCE) -> Any:
+    def wait_for(self, code: str, patience: float = PATIENCE) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + patience
         while time.monotonic() < end:
             with suppress(RuntimeError):  # while a page is being left
-                if value := self.evaluate(code):
-                    return value
+                if self.evaluate(f"Boolean({code})"):  # an element alone would come as an empty object
+                    return
             time.sleep(0.1)
         raise TimeoutError(f"not true after {patience:.0f} s: {code}")
 
