@@ -24,6 +24,8 @@ from akorn.settings import WEIGHTS_FILE
 
 MODELS = ("sudoku",)
 """What the page can ask for."""
+STEPS = 4
+"""Steps in one call: few, so that the page can show how digits settle."""
 
 
 class ExportedModel:
@@ -31,7 +33,7 @@ class ExportedModel:
 
     def __init__(self, name: str, folder: Path) -> None:
         digest = hashlib.sha256((WEIGHTS / name / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
-        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}.onnx"
+        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}-{STEPS}steps.onnx"
         self._lock, self._began, self._message = Lock(), 0.0, ""
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
@@ -74,7 +76,7 @@ class ExportedModel:
         return {"state": "making", "seconds": 0.0}
 
     def _command(self) -> Sequence[str]:
-        words = ("export", self.name, "--format", "onnx", "--out", str(self.path), "--overwrite")
+        words = ("export", self.name, "--format", "onnx", "--steps", str(STEPS), "--out", str(self.path), "--overwrite")
         return [sys.executable, "-m", "akorn", *words]
 
     def _wait(self, process: subprocess.Popen[str]) -> None:

@@ -68,7 +68,7 @@ export function begin() {
 function choose(name) {
   preset = name;
   settings = { ...PRESETS[name], seed: settings.seed };
-  find("drawing").disabled = name === "classic";
+  find("drawing").hidden = name === "classic";
   makeSliders();
   field = undefined;
   restart();

@@ -164,12 +164,13 @@ function draw() {
   drawOscillators(find("oscillators"), latest.oscillators.subarray(lead * width, (lead + 1) * width));
   drawLines(find("energy"), latest.energies.map((values) => ({ values })), { last: latest.steps, lead });
   const confidence = latest.confidence.map((values) => ({ values, step: latest.per, first: latest.per }));
-  drawLines(find("confidence"), confidence, { last: latest.steps, high: 1, lead });
+  const low = Math.min(0.5, ...latest.confidence.flat());
+  drawLines(find("confidence"), confidence, { last: latest.steps, low, high: 1, lead });
   for (const [k, item] of [...find("votes").children].entries()) {
     const [canvas, , sure, rules] = item.children;
     const { broken, solved } = faults(puzzle, latest.boards[k].digits);
     drawBoard(canvas, puzzle, latest.boards[k]);
-    sure.textContent = `confidence ${latest.confidence[k].at(-1).toFixed(4)}`;
+    sure.textContent = `confidence ${latest.confidence[k].at(-1).toFixed(5)}`;
     rules.textContent = solved ? "keeps all rules" : `${broken} of 27 units broken`;
     item.classList.toggle("winner", k === lead);
   }
