@@ -22,6 +22,7 @@ FORBIDDEN = {
     "baselines": {"kernels", "engine", *TASKS},
     "theory": {"kernels", "execution", "engine", *TASKS},
     "engine": TASKS,
+    "export": {"kernels", "engine", *TASKS},
     "runtime": {"nn", "execution", "kernels", "engine", *TASKS},
     "ledger": {"nn", "execution", "kernels", "engine", *TASKS},
     **{task: TASKS - {task} for task in TASKS},

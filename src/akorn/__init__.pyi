@@ -2,6 +2,7 @@ from . import augment as augment
 from . import baselines as baselines
 from . import engine as engine
 from . import execution as execution
+from . import export as export
 from . import kernels as kernels
 from . import nn as nn
 from . import objects as objects

@@ -3,12 +3,14 @@
     akorn/ROOM/config.py     `ARCHITECTURES`: the models' settings, and `check(config)`
     akorn/ROOM/recipes.py    `RECIPES`: functions that return a recipe
     akorn/ROOM/task.py       `make_task(recipe)`, for the training loop
+    akorn/ROOM/export.py     `program(model, steps)`: its models as graphs, for `akorn export --format onnx`
     akorn/ROOM/commands/     `COMMANDS`: name → (module, what it does), of commands that are the room's own, and
                              perhaps `USE`: the command that uses one of its models
     akorn/ROOM/commands/evaluate.py   `akorn eval` for its models
     akorn/ROOM/commands/make.py       `akorn data make` for the data sets in its `NAMES`
 
-A new task adds these and its name to `ROOMS`. The last two are for rooms that have something to score or to make.
+A new task adds these and its name to `ROOMS`. Those of `export`, `eval` and `data make` are for rooms that have
+something to export, to score or to make.
 """
 
 from __future__ import annotations

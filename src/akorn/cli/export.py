@@ -12,7 +12,8 @@ import tyro
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
 from akorn.ledger import write_training
-from akorn.rooms import build, parts, recipes, room_of_recipe
+from akorn.models import room_of_model
+from akorn.rooms import build, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ class Options(CommonOptions):
     """Of a run: the moving average of the weights, or the last; by default what the recipe takes, and the last where
     there is no average yet."""
     out: Path | None = None
-    """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint; or the file, by default NAME.FORMAT
-    here."""
+    """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint. Or the file, by default NAME.FORMAT in
+    this folder."""
     steps: int | None = None
-    """Kuramoto steps in one call of a file, of models that are run in blocks of steps or in which T may be chosen; by
-    default 16 for boards, else those of training."""
+    """Kuramoto steps in one call of a file: by default 16 of a Sudoku model, whose calls are chained, and as many
+    in each block as in training of an object model. A classifier's cannot be chosen."""
     overwrite: bool = False
     """Replace a file that is there already."""
 
@@ -51,15 +52,17 @@ def run(options: Options) -> int:
     for name in ("steps", "overwrite"):
         if getattr(options, name):
             raise AkornError(f"--{name} is for --format onnx and pt2")
+    if not _is_run(options.run) and room_of_model(options.run) is not None:
+        raise AkornError(f"{options.run} is a model and no run: --format onnx or pt2 makes a file of it")
     found, model, which = _of_run(options.run, options.weights)
     name = found.facts["recipe"]
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
     model.save_pretrained(folder)
-    config = found.facts["config"]
+    config, overrides = found.facts["config"], _overrides(recipes()[name](), found.facts, which)
     write_training(
         folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
-        overrides=_overrides(recipes()[name](), found.facts, which), ema=config["ema"] if config["ema"]["decay"] else None,
+        overrides=overrides, ema=config["ema"] if config["ema"]["decay"] else None,
     )  # fmt: skip
     say(f"{name}: the {which} weights after {found.step} steps are in {folder}")
     if options.json:
@@ -75,26 +78,16 @@ def _write_file(options: Options) -> int:
     path = options.out if options.out is not None else Path(f"{name}.{options.format}")
     if options.steps is not None and options.steps < 1:
         raise AkornError(f"--steps must be at least 1, got {options.steps}")
-    from akorn.export import write
-    from akorn.export.facts import facts_of
-    from akorn.hub import default_card
-    from akorn.models import card_of, load_model
-
-    write.check_target(path, options.format, overwrite=options.overwrite)
-    write.check_packages(options.format)
+    if path.suffix.lower() != f".{options.format}":
+        raise AkornError(f"{path}: the file's name must end in .{options.format}")
+    model: HubModel | Path = options.run
     if _is_run(options.run):
-        _, model, _ = _of_run(options.run, options.weights)
-        card = default_card(model)
+        model = _of_run(options.run, options.weights)[1]
     elif options.weights is not None:
         raise AkornError(f"--weights is for the checkpoints of a run, and {options.run} is a model")
-    else:
-        model = load_model(options.run)
-        card = card_of(options.run) or default_card(model)
-    describing = parts("export")
-    if model.task not in describing:
-        raise AkornError(f"{options.run}: models of {model.task} leave as folders alone")
-    program = describing[model.task].program(model, options.steps)
-    write.write(program, facts_of(program, model, name, card), path)
+    from akorn.export import export_model
+
+    program = export_model(model, path, options.steps, overwrite=options.overwrite)
     size = path.stat().st_size
     say(f"{name}: {program.steps} steps a call, {size / 1e6:.1f} MB, are in {path}")
     if options.json:

@@ -4,7 +4,11 @@
     facts.py      what a file tells of itself: card, config, licence, interface
     onnx_file.py  the program as ONNX: each part is traced once, repeated steps share their weights
     packages.py   what is said where packages are missing
-    write.py      the formats by name, and a file that appears whole or not at all
+    write.py      `export_model`: the formats by name, and a file that appears whole or not at all
 
 A room describes its models in `akorn/ROOM/export.py`, by `program(model, steps)`. Noise is always an input.
 """
+
+from akorn.export.write import export_model
+
+__all__ = ["export_model"]

@@ -1,4 +1,4 @@
-"""Files of programs: the formats by name, written whole or not at all."""
+"""Files of models: the formats by name, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,24 +8,52 @@ from pathlib import Path
 
 import torch
 
+from akorn import rooms
 from akorn.errors import AkornError
+from akorn.export.facts import facts_of
 from akorn.export.program import Program
+from akorn.hub import HubModel, default_card
+from akorn.models import card_of, load_model
 from akorn.runtime.files import check_writable, replacing
 
 Writer = Callable[[Program, Mapping[str, str], Path], None]
 
 
-def check_target(path: Path, ending: str, *, overwrite: bool) -> None:
-    """AkornError unless a file of that ending may be written there; asked before any work is done."""
-    if path.suffix.lower() != f".{ending}":
-        raise AkornError(f"{path}: the file's name must end in .{ending}")
+def export_model(
+    model: HubModel | str | Path, path: str | Path, steps: int | None = None, *, overwrite: bool = False
+) -> Program:
+    """Write a model as one file, ONNX or .pt2 as the file's name ends; returns the program that the file runs.
+
+    Args:
+        model: a model, or the name of shipped weights, or a model's folder.
+        path: the file.
+        steps: Kuramoto steps in one call, where they may be chosen.
+        overwrite: replace a file that is there already.
+
+    """
+    path = Path(path)
+    _check(path, overwrite)
+    if isinstance(model, HubModel):
+        name, card = path.stem, default_card(model)
+    else:
+        name, found = Path(model).name, load_model(model)
+        card, model = card_of(model) or default_card(found), found
+    describing = rooms.parts("export")
+    if model.task not in describing:
+        raise AkornError(f"models of {model.task} leave as folders alone")
+    program: Program = describing[model.task].program(model, steps)
+    write(program, facts_of(program, model, name, card), path)
+    return program
+
+
+def _check(path: Path, overwrite: bool) -> None:
+    """AkornError unless the file may be written and what writes it is installed; asked before any work is done."""
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in WRITERS:
+        raise AkornError(f"{path}: the file's name must end in {' or '.join(f'.{known}' for known in WRITERS)}")
     check_writable(path)
     if os.path.exists(path) and not overwrite:
         raise AkornError(f"{path}: is there already; --overwrite replaces it")
-
-
-def check_packages(ending: str) -> None:
-    """AkornError unless what the format needs is installed."""
     if ending == "onnx":
         from akorn.export import onnx_file  # noqa: F401
 

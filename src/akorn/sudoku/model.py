@@ -27,6 +27,7 @@ class SudokuModel(SudokuNet):
     one gives the logits: g is a residual block of two (ReLU, linear), then ReLU and linear.
     """
 
+    config: SudokuConfig
     random_start = True
     has_energy = True
 

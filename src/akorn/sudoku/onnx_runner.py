@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from akorn import oscillators as osc
@@ -57,8 +57,9 @@ class OnnxRunner:
         try:
             if facts[KIND] != VERSION or facts["task"] != SudokuNet.task:
                 raise ValueError
-            channels, block = int(json.loads(facts["config"])["channels"]), int(facts["steps"])
-        except (KeyError, TypeError, ValueError):
+            shapes = {value.name: value.shape for value in session.get_inputs()}
+            channels, block = int(shapes["state"][2]), int(facts["steps"])
+        except (IndexError, KeyError, TypeError, ValueError):
             told = f"{path}: not a Sudoku model of `akorn export --format onnx`, as this akorn reads them"
             raise AkornError(told) from None
         return cls(lambda _: session, channels, block, str(path))
@@ -90,7 +91,8 @@ class OnnxRunner:
             self._made[block] = self._make(block)
         wanted = ["next_state", "probabilities", "energies"]
         digits, state = puzzle.numpy().astype(np.int64), x0.numpy()
-        chances, energies = [], []
+        chances: list[NDArray[np.float32]] = []
+        energies: list[NDArray[np.float32]] = []
         for _ in range(steps // block):
             state, chance, values = self._made[block].run(wanted, {"puzzle": digits, "state": state})
             chances = [*chances, chance] if each_step else [chance]

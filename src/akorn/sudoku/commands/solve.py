@@ -44,8 +44,8 @@ class Options(CommonOptions):
     model: str = "sudoku"
     """Shipped weights by name (akorn models), a model's folder, or a file of `akorn export --format onnx`."""
     backend: Literal["torch", "onnx"] | None = None
-    """What runs the model: torch, or onnxruntime on the CPU (pip install 'akorn[onnx]'), with the same starts and votes.
-    By default torch, and onnxruntime for an exported file."""
+    """What runs the model: torch, or onnxruntime on the CPU (pip install 'akorn[onnx]'), from the same starts. By
+    default torch, and onnxruntime for an exported file."""
     steps: int = 64
     """Kuramoto steps T: harder boards want more. `akorn eval` has those of training by default, 16, to score a model as
     the paper does; here more boards should be solved."""
