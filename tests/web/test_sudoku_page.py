@@ -50,6 +50,18 @@ def test_a_typed_puzzle_is_solved(page: Chromium) -> None:
     assert any(url.endswith(".wasm") for url in page.requests())  # what a Worker asks for is seen too
 
 
+@pytest.mark.usefixtures("_onnx")
+def test_a_board_without_a_solution_is_called_not_solved(page: Chromium) -> None:
+    """No unit has a digit twice, but none is left for the last square of the first row."""
+    type_board(page, "123456780" + "0" * 17 + "9")
+    assert page.evaluate(VERDICT) == ""
+    page.click("#solve")
+    page.wait_for(f"!document.querySelector('#solve').disabled && {VERDICT}", 240)
+    assert page.evaluate(VERDICT).startswith("Not solved by start ")
+    assert page.evaluate("document.querySelectorAll('#votes li').length") == 4
+    assert page.evaluate("document.querySelectorAll('#votes .winner').length") == 1
+
+
 def test_a_contradiction_is_refused_in_words(page: Chromium) -> None:
     type_board(page, "5" + "0" * 7 + "5")
     page.click("#solve")
