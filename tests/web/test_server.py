@@ -80,6 +80,7 @@ def test_the_runtime_is_sent_packed_to_those_who_take_it(server: PageServer) -> 
         "/models/../server.py",
         "/models/%2e%2e/x.onnx",
         "/models/shapes.onnx",
+        "/models/shapes.json",
         "/vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm.gz",
     ],
 )

@@ -22,18 +22,17 @@ from akorn.models import WEIGHTS
 from akorn.runtime import cache
 from akorn.settings import WEIGHTS_FILE
 
-MODELS = ("sudoku",)
-"""What the page can ask for."""
-STEPS = 4
-"""Steps in one call: few, so that the page can show how digits settle."""
+MODELS: dict[str, tuple[str, ...]] = {"sudoku": ("--steps", "4"), "cifar10-conv": ()}
+"""What the page can ask for → how it is exported: boards in few steps a call, so that digits are seen to settle."""
 
 
 class ExportedModel:
     """One model as an ONNX file: missing, being made, ready or failed."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        digest = hashlib.sha256((WEIGHTS / name / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
-        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}-{STEPS}steps.onnx"
+        told = (WEIGHTS / name / WEIGHTS_FILE).read_bytes() + " ".join(MODELS[name]).encode()
+        digest = hashlib.sha256(told).hexdigest()[:12]
+        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}.onnx"
         self._lock, self._began, self._message = Lock(), 0.0, ""
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
@@ -76,7 +75,7 @@ class ExportedModel:
         return {"state": "making", "seconds": 0.0}
 
     def _command(self) -> Sequence[str]:
-        words = ("export", self.name, "--format", "onnx", "--steps", str(STEPS), "--out", str(self.path), "--overwrite")
+        words = ("export", self.name, "--format", "onnx", *MODELS[self.name], "--out", str(self.path), "--overwrite")
         return [sys.executable, "-m", "akorn", *words]
 
     def _wait(self, process: subprocess.Popen[str]) -> None:
@@ -91,11 +90,11 @@ class ExportedModel:
 class ExportedModels:
     """All models of the page, in the cache folder or, where nothing may be kept, in a folder that goes in the end."""
 
-    def __init__(self, names: Sequence[str] = MODELS) -> None:
+    def __init__(self) -> None:
         kept = cache.folder()
         self._temporary = tempfile.TemporaryDirectory(prefix="akorn-web-", ignore_cleanup_errors=True)
         folder = kept / "web" if kept is not None else Path(self._temporary.name)
-        self.models = {name: ExportedModel(name, folder) for name in names}
+        self.models = {name: ExportedModel(name, folder) for name in MODELS}
 
     def close(self) -> None:
         """End what is under way, and remove what is not kept."""

@@ -3,6 +3,7 @@
 const parts = {
   sudoku: () => import("./sudoku/tab.mjs"),
   field: () => import("./field/tab.mjs"),
+  pictures: () => import("./pictures/tab.mjs"),
 };
 const shown = new Map(); // name → what the part gave back: perhaps show() and hide()
 const tabs = [...document.querySelectorAll("[role=tab]")];

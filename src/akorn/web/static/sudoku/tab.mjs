@@ -3,7 +3,7 @@
 import { drawLines, lineColour } from "../chart.mjs";
 import { EXAMPLES, clashes, faults, likeliest, parse, write } from "./board.mjs";
 import { Grid } from "./grid.mjs";
-import { Solver } from "./model.mjs";
+import { Solver } from "./solver.mjs";
 import { drawBoard, drawOscillators } from "./pictures.mjs";
 
 const find = (id) => document.getElementById(id);

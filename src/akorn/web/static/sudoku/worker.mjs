@@ -1,32 +1,26 @@
 // The model on one thread of its own: a block of steps a call, and after each what the page shows.
 
-import * as ort from "../vendor/onnxruntime-web/ort.wasm.bundle.min.mjs";
 import { fillNormal, uniform } from "../random.mjs";
+import { Tensor, openModel } from "../runtime.mjs";
 
 const SHOWN = 16; // oscillators of each square that are drawn
 const N = 4; // rotating dimensions
-
-ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = {
-  wasm: new URL("../vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm", import.meta.url).href,
-};
-ort.env.logLevel = "error";
 
 let session = null;
 let stopped = 0; // the newest job that was stopped
 
 async function load(model) {
-  session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+  session = await openModel(model);
   postMessage({ kind: "loaded" });
 }
 
 async function solve({ job, puzzle, starts, steps, seed }) {
   const digits = new BigInt64Array(starts * 81);
   digits.forEach((_, i) => (digits[i] = BigInt(puzzle[i % 81])));
-  const board = new ort.Tensor("int64", digits, [starts, 81]);
+  const board = new Tensor("int64", digits, [starts, 81]);
   const channels = 512;
   const noise = fillNormal(new Float32Array(starts * 81 * channels), uniform(seed));
-  let state = new ort.Tensor("float32", noise, [starts, 81, channels]);
+  let state = new Tensor("float32", noise, [starts, 81, channels]);
   const began = performance.now();
   for (let done = 0; done < steps && stopped < job; ) {
     const out = await session.run({ puzzle: board, state });
