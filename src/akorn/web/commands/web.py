@@ -15,7 +15,7 @@ PORT = 8410
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Open a page to play with: watch oscillators solve Sudoku and synchronise. Everything runs in the browser."""
+    """Open a page to play with: watch oscillators solve Sudoku, synchronise and name pictures. All in the browser."""
 
     port: int = PORT
     """Where to listen; 0 takes any port that is free."""
