@@ -18,7 +18,7 @@ CLI = Path(akorn.__file__).parent / "cli"
 
 def test_commands_are_declared_where_they_live() -> None:
     """And `akorn --help` keeps its order."""
-    told = "solve segment classify simulate train export eval recipes models data results bench".split()  # noqa: SIM905
+    told = "solve segment classify simulate web train export eval recipes models data results bench".split()  # noqa: SIM905
     assert [name for name in rooms.commands() if name in told] == told
     for folder in rooms.COMMAND_FOLDERS:
         for module, what in import_module(f"akorn.{folder}.commands").COMMANDS.values():

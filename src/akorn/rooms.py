@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 ROOMS = ("sudoku", "objects", "robustness")
 
-COMMAND_FOLDERS = (*ROOMS, "simulate", "cli", "bench")
-"""Rooms whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
+COMMAND_FOLDERS = (*ROOMS, "simulate", "web", "cli", "bench")
+"""Folders whose `commands` declare `COMMANDS`, in the order of `akorn --help`."""
 
 
 class Recipe(Protocol):

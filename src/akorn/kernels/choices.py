@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Hashable, Sequence
 from functools import cache
@@ -21,6 +20,7 @@ import torch
 
 from akorn._version import __version__
 from akorn.errors import AkornError
+from akorn.runtime.cache import folder
 from akorn.runtime.files import replacing
 
 Choice = TypeVar("Choice", bound=Hashable)
@@ -44,14 +44,6 @@ def remember(key: Hashable, chosen: Hashable) -> None:
         everything = {**_load(path), **_read(str(path))}  # another process may have added choices
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
-
-
-def folder() -> Path | None:
-    """The folder for choices; None if they are not stored."""
-    told = os.environ.get("AKORN_CACHE")
-    if told is not None:
-        return Path(told) if told else None
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "akorn"
 
 
 def _file() -> Path | None:

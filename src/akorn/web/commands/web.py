@@ -1,0 +1,42 @@
+"""`akorn web`: serve the page on this machine and open it in the browser."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from dataclasses import dataclass
+from threading import Thread
+
+from akorn.cli.common import CommonOptions, print_json, say
+from akorn.errors import AkornError
+
+PORT = 8410
+
+
+@dataclass(frozen=True)
+class Options(CommonOptions):
+    """Open a page to play with: watch oscillators solve Sudoku, synchronise and name pictures. All in the browser."""
+
+    port: int = PORT
+    """Where to listen; 0 takes any port that is free."""
+    host: str = "127.0.0.1"
+    """Whom to listen to: this machine alone, unless another address is given (0.0.0.0: everyone who can reach it)."""
+    browser: bool = True
+    """Open the page in the browser."""
+
+
+def run(options: Options) -> int:
+    """Serve until Ctrl-C."""
+    if not 0 <= options.port <= 65535:
+        raise AkornError(f"--port must be from 0 to 65535, got {options.port}")
+    from akorn.web.server import make_server
+
+    with make_server(options.host, options.port) as server:
+        say(f"akorn's page is at {server.url} (Ctrl-C ends it)")
+        if options.json:
+            print_json({"url": server.url, "host": options.host, "port": server.port})
+            sys.stdout.flush()  # whoever reads it waits for it, and this goes on
+        if options.browser:  # some browsers keep the caller waiting until they are closed
+            Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
+        server.serve_forever()
+    return 0

@@ -1,0 +1,103 @@
+"""Models for the page: ONNX files that `akorn export` makes from the weights that ship, when they are first asked for.
+
+They are kept in the cache folder, so that this happens once. The export runs in a process of its own: torch never
+enters the server, and what is wrong with it is one line, which the page shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+from akorn._version import __version__
+from akorn.models import WEIGHTS
+from akorn.runtime import cache
+from akorn.settings import WEIGHTS_FILE
+
+MODELS: dict[str, tuple[str, ...]] = {"sudoku": ("--steps", "4"), "cifar10-conv": ()}
+"""What the page can ask for → how it is exported: boards in few steps a call, so that digits are seen to settle."""
+
+
+class ExportedModel:
+    """One model as an ONNX file: missing, being made, ready or failed."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        told = (WEIGHTS / name / WEIGHTS_FILE).read_bytes() + " ".join(MODELS[name]).encode()
+        digest = hashlib.sha256(told).hexdigest()[:12]
+        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}.onnx"
+        self._lock, self._began, self._message = Lock(), 0.0, ""
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+
+    def state(self) -> dict[str, Any]:
+        """What the page is told; where there is no file yet, and nobody makes it, it is begun.
+
+        A failure is told once: whoever asks again lets it be tried again.
+        """
+        with self._lock:
+            if self._process is not None:
+                return {"state": "making", "seconds": round(time.monotonic() - self._began, 1)}
+            if self.path.is_file():
+                return {"state": "ready", "bytes": self.path.stat().st_size}
+            if self._message:
+                message, self._message = self._message, ""
+                return {"state": "failed", "message": message}
+            if self._closed:
+                return {"state": "failed", "message": "the server is ending"}
+            return self._begin()
+
+    def close(self) -> None:
+        """End an export that is under way."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                with suppress(OSError):
+                    self._process.kill()
+
+    def _begin(self) -> dict[str, Any]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+        except OSError as error:
+            return {"state": "failed", "message": f"{self.path}: {error.strerror or error}"}
+        self._began = time.monotonic()
+        Thread(target=self._wait, args=(self._process,), daemon=True).start()
+        return {"state": "making", "seconds": 0.0}
+
+    def _command(self) -> Sequence[str]:
+        words = ("export", self.name, "--format", "onnx", *MODELS[self.name], "--out", str(self.path), "--overwrite")
+        return [sys.executable, "-m", "akorn", *words]
+
+    def _wait(self, process: subprocess.Popen[str]) -> None:
+        _, told = process.communicate()
+        with self._lock:
+            self._process = None
+            if process.returncode or not self.path.is_file():
+                lines = [line for line in told.splitlines() if line.strip()]
+                self._message = lines[-1].removeprefix("akorn: ") if lines else "akorn export ended without a word"
+
+
+class ExportedModels:
+    """All models of the page, in the cache folder or, where nothing may be kept, in a folder that goes in the end."""
+
+    def __init__(self) -> None:
+        kept = cache.folder()
+        self._temporary = tempfile.TemporaryDirectory(prefix="akorn-web-", ignore_cleanup_errors=True)
+        folder = kept / "web" if kept is not None else Path(self._temporary.name)
+        self.models = {name: ExportedModel(name, folder) for name in MODELS}
+
+    def close(self) -> None:
+        """End what is under way, and remove what is not kept."""
+        for model in self.models.values():
+            model.close()
+        self._temporary.cleanup()

@@ -1,0 +1,26 @@
+// Values over steps, all of a run: when there are too many, every second one goes.
+
+export class History {
+  constructor(most = 600) {
+    this.most = most;
+    this.clear();
+  }
+
+  clear() {
+    this.stride = 1;
+    this.rows = [];
+  }
+
+  add(step, row) {
+    if (step % this.stride) return;
+    this.rows.push(row);
+    if (this.rows.length > this.most) {
+      this.rows = this.rows.filter((_, i) => i % 2 === 0);
+      this.stride *= 2;
+    }
+  }
+
+  line(name) {
+    return { values: this.rows.map((row) => row[name]), step: this.stride };
+  }
+}

@@ -1,0 +1,49 @@
+// From the server to a Worker that has the model: waiting while it is made, fetching it, loading it.
+
+const wait = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
+
+// tell(words, share): share is from 0 to 1, or null where nobody can know.
+async function fetchModel(name, tell) {
+  for (;;) {
+    const answer = await fetch(`models/${name}.json`);
+    if (!answer.ok) throw new Error(`The server has no model ${name} (status ${answer.status}).`);
+    const told = await answer.json();
+    if (told.state === "ready") break;
+    if (told.state === "failed") throw new Error(`The model could not be made: ${told.message}`);
+    const seconds = Math.round(told.seconds);
+    tell(`The server turns the model's weights into an ONNX file, once: ${seconds} s so far.`, null);
+    await wait(500);
+  }
+  const answer = await fetch(`models/${name}.onnx`);
+  if (!answer.ok) throw new Error(`The model could not be fetched (status ${answer.status}).`);
+  const size = Number(answer.headers.get("Content-Length"));
+  const parts = [];
+  let got = 0;
+  for (const reader = answer.body.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    got += value.length;
+    tell(`Fetching the model: ${(got / 1e6).toFixed(1)} of ${(size / 1e6).toFixed(1)} MB.`, got / size);
+  }
+  const model = new Uint8Array(got);
+  let at = 0;
+  for (const part of parts) {
+    model.set(part, at);
+    at += part.length;
+  }
+  return model;
+}
+
+// A Worker that has loaded a model; its messages are the caller's from then on.
+export async function startWorker(url, name, tell) {
+  const model = await fetchModel(name, tell);
+  tell("Starting the model in this browser.", null);
+  const worker = new Worker(url, { type: "module" });
+  await new Promise((resolve, reject) => {
+    worker.onerror = (event) => reject(new Error(event.message || "The Worker could not be started."));
+    worker.onmessage = ({ data }) => (data.kind === "loaded" ? resolve() : reject(new Error(data.message)));
+    worker.postMessage({ kind: "load", model }, [model.buffer]);
+  });
+  return worker;
+}

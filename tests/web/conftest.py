@@ -1,0 +1,49 @@
+"""A server for the tests of a folder, and a browser where there is one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+from akorn.web.server import PageServer, make_server
+
+from .chromium import Chromium, find_chromium
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    """On any free port, with a cache of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AKORN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        with make_server("127.0.0.1", 0) as made:
+            threading.Thread(target=made.serve_forever, daemon=True).start()
+            yield made
+            made.shutdown()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """One browser for all tests; what it complains of stays until the end."""
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    with Chromium(program, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chromium: Chromium, server: PageServer) -> Chromium:
+    """The page, freshly opened."""
+    chromium.events.clear()
+    chromium.open(server.url)
+    chromium.wait_for("document.querySelectorAll('#grid input').length === 81")
+    return chromium
+
+
+@pytest.fixture(scope="session")
+def _onnx() -> None:
+    if any(find_spec(name) is None for name in ("onnx", "onnxscript")):
+        pytest.skip("exporting a model needs onnx and onnxscript")
