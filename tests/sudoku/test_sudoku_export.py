@@ -187,7 +187,7 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
     assert not solver.can_watch
     for work, words in [
         (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps a call: 5 steps are no multiple"),
-        (lambda: solver.solve(EXAMPLES["easy"], 4, early_exit=0.1), "early exit needs AKOrN's energy, in torch"),
+        (lambda: solver.solve(EXAMPLES["easy"], 4, early_exit=0.1), "early exit needs AKOrN's energy in torch"),
         (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "every step is seen with --steps 1"),
         (lambda: Solver.from_pretrained(path, backend="torch"), "torch cannot run"),
         (lambda: Solver.from_pretrained(path, device="cuda"), "float32 on the CPU"),
