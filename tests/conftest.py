@@ -13,13 +13,20 @@ if not torch.cuda.is_available():
 
 SWEEPS = ("kernels", "execution", "augment/test_augment_fused.py")
 """Where one check is repeated over many shapes and types, through Triton's interpreter or a compiler."""
+EXPORTS = (
+    "cli/test_export_files.py",
+    *(f"{room}/test_{room}_export.py" for room in ("sudoku", "objects", "robustness")),
+)
+"""Where whole models are exported; `export/` does it with small ones."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of every sweep the first variant is quick; the others are marked as slow."""
+    """Of every sweep the first variant is quick; the others are marked as slow, and so are exports of whole models."""
     here, seen = Path(__file__).parent, set()
     for item in items:
+        if item.path in [here / export for export in EXPORTS]:
+            item.add_marker(pytest.mark.slow)
         if any(item.path.is_relative_to(here / sweep) for sweep in SWEEPS):
             test = item.nodeid.partition("[")[0]
             if test in seen:

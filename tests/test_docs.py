@@ -14,7 +14,7 @@ BLOCKS = [
 ]
 
 WITH_CODE = sorted({page for page, _ in (block.values for block in BLOCKS)})
-SLOW = ("models.md", "simulator.md")
+SLOW = ("models.md", "simulator.md", "calibration.md", "export.md", "layer.md")
 
 
 @pytest.mark.parametrize(
