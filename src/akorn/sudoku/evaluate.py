@@ -17,8 +17,10 @@ from torch import Tensor
 
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.progress import progress_bar
+from akorn.sudoku import effort as efforts
 from akorn.sudoku import voting
 from akorn.sudoku.difficulty import DIFFICULTIES, difficulty_of
+from akorn.sudoku.effort import Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
@@ -76,6 +78,46 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What adaptive effort came to."""
+
+    limit: Effort
+    mean: float
+    """Sample-steps per board: the steps of all starts of all rounds."""
+    used: NDArray[np.int64]
+    """[B]: sample-steps of each board."""
+    round: NDArray[np.int64]
+    """[B]: the round that it left in, from 0."""
+    sure: NDArray[np.bool_]
+    """[B]: whether its answer was good enough to stop before the limit."""
+    solved: NDArray[np.bool_]
+
+    def as_json(self) -> dict[str, Any]:
+        """The limit, the rule and what was spent, as JSON values; accuracies in percent."""
+        rounds = [
+            {"starts": starts, "steps": steps, **_group(self.round == number, self.solved)}
+            for number, (starts, steps) in enumerate(self.limit.rounds)
+        ]
+        return {
+            "starts": self.limit.starts,
+            "steps": self.limit.steps,
+            "sure": self.limit.sure,
+            "stop": self.limit.stop,
+            "check": efforts.CHECK,
+            "sample_steps_per_board": self.mean,
+            "rounds": rounds,
+            "sure_boards": _group(self.sure, self.solved),
+            "unsure_boards": _group(~self.sure, self.solved),
+        }
+
+
+def _group(chosen: NDArray[np.bool_], solved: NDArray[np.bool_]) -> dict[str, Any]:
+    """How many boards are chosen, and their accuracy."""
+    count = int(chosen.sum())
+    return {"boards": count, "accuracy": 100.0 * float(solved[chosen].mean()) if count else None}
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What an evaluation found; accuracies in percent."""
 
@@ -102,6 +144,8 @@ class Evaluation:
     seconds: float
     mean_steps: float
     """The mean number of steps of the starts; it is below `steps` only with early exit."""
+    spent: Spent | None = None
+    """With adaptive effort: `steps` and `votes` are then its limit."""
 
     def as_json(self) -> dict[str, Any]:
         """The scores as JSON values."""
@@ -116,7 +160,7 @@ class Evaluation:
             "votes": self.votes,
             "seconds": self.seconds,
             "mean_steps": self.mean_steps,
-        }
+        } | ({"effort": self.spent.as_json()} if self.spent is not None else {})
 
 
 def evaluate(
@@ -133,11 +177,13 @@ def evaluate(
     energy: EnergyName = "paper",
     samples: bool = False,
     early_exit: float | None = None,
+    effort: Effort | None = None,
     compile: bool | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
+    effort: adaptive effort up to a limit, with the confidence vote, in place of `steps` and `votes`.
     vote: by default "sum", or "average" for a model without energies. early_exit: stop samples that have settled,
     see `VoteConfig`; None for T steps each. compile: by default on CUDA where it pays off.
     Several processes (accelerate launch) share the work and all return the same.
@@ -145,6 +191,10 @@ def evaluate(
     puzzle, truth = _boards(puzzles), _boards(solutions)
     if puzzle.shape != truth.shape:
         raise ValueError(f"puzzles and solutions must have the same shape, got {puzzle.shape} and {truth.shape}")
+    if effort is not None:
+        if steps is not None or votes != 1 or samples or early_exit is not None or vote not in (None, "confidence"):
+            raise ValueError("with an effort, steps, votes and the vote are given by it, and samples are not kept")
+        return _with_effort(model, puzzle, truth, effort, seed, chunk, precision, progress)
     steps = model.config.steps if steps is None else steps
     vote = vote if vote is not None else "sum" if model.has_energy else "average"
     if vote not in get_args(VoteName):
@@ -189,6 +239,39 @@ def evaluate(
         time.monotonic() - began,
         float(tally.used.sum()) / (len(puzzle) * votes),
     )
+
+
+def _with_effort(
+    model: SudokuNet,
+    puzzle: NDArray[np.uint8],
+    truth: NDArray[np.uint8],
+    effort: Effort,
+    seed: int,
+    chunk: int | None,
+    precision: Precision,
+    progress: bool,
+) -> Evaluation:
+    """`evaluate` with adaptive effort."""
+    began = time.monotonic()
+    was_training = model.training
+    model.eval()
+    try:
+        with progress_bar(f"{len(puzzle)} boards, effort up to {effort}", wanted=progress) as report:
+            found = efforts.run(
+                model, torch.from_numpy(puzzle), effort, seed=seed, precision=precision, chunk=chunk, progress=report
+            )
+    finally:
+        model.train(was_training)
+    answers = found.answer.cpu().numpy()
+    solved: NDArray[np.bool_] = (answers == truth).all(1)
+    used, sure = found.used.cpu().numpy(), found.sure(effort).cpu().numpy()
+    accuracy = 100.0 * float(solved.mean())
+    spent = Spent(effort, float(used.mean()), used, found.round.cpu().numpy(), sure, solved)
+    return Evaluation(
+        accuracy, "confidence", {"confidence": accuracy}, _by_givens(puzzle, solved), _by_difficulty(puzzle, solved),
+        answers, solved, None, found.confidence.cpu().numpy(), None, effort.steps, effort.starts,
+        time.monotonic() - began, float(found.steps.float().mean()), spent,
+    )  # fmt: skip
 
 
 def auroc(scores: ArrayLike, positive: ArrayLike) -> float:

@@ -242,7 +242,7 @@ def _take(
     values = {"confidence": -sample.confidence}
     if energies is not None:
         values |= {"last": energies[-1], "sum": total}
-    valid = _valid(answer)
+    valid = is_valid(answer)
     for name, value in values.items():
         tally.best[name].add(board, start, value, sample)
         tally.best[f"{name}-valid"].add(board, start, torch.where(valid, value, torch.inf), sample)
@@ -294,7 +294,7 @@ def _shared(tally: Tally) -> Tally:
     )
 
 
-def _valid(boards: Tensor) -> Tensor:
+def is_valid(boards: Tensor) -> Tensor:
     """[S]: which filled boards [S, 81] are correct. Only distinct powers of two add up to these nine bits."""
     bits = torch.ones((), dtype=torch.int32, device=boards.device) << boards.int()
     return (bits[:, _units(boards.device)].sum(-1) == _COMPLETE).all(1)
