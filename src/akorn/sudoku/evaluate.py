@@ -17,10 +17,9 @@ from torch import Tensor
 
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.progress import progress_bar
-from akorn.sudoku import effort as efforts
-from akorn.sudoku import voting
+from akorn.sudoku import adaptive, voting
 from akorn.sudoku.difficulty import DIFFICULTIES, difficulty_of
-from akorn.sudoku.effort import Effort
+from akorn.sudoku.effort import CHECK, Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
@@ -103,7 +102,7 @@ class Spent:
             "steps": self.limit.steps,
             "sure": self.limit.sure,
             "stop": self.limit.stop,
-            "check": efforts.CHECK,
+            "check": CHECK,
             "sample_steps_per_board": self.mean,
             "rounds": rounds,
             "sure_boards": _group(self.sure, self.solved),
@@ -142,8 +141,6 @@ class Evaluation:
     steps: int
     votes: int
     seconds: float
-    mean_steps: float
-    """The mean number of steps of the starts; it is below `steps` only with early exit."""
     spent: Spent | None = None
     """With adaptive effort: `steps` and `votes` are then its limit."""
 
@@ -159,7 +156,6 @@ class Evaluation:
             "steps": self.steps,
             "votes": self.votes,
             "seconds": self.seconds,
-            "mean_steps": self.mean_steps,
         } | ({"effort": self.spent.as_json()} if self.spent is not None else {})
 
 
@@ -176,7 +172,6 @@ def evaluate(
     precision: Precision = "auto",
     energy: EnergyName = "paper",
     samples: bool = False,
-    early_exit: float | None = None,
     effort: Effort | None = None,
     compile: bool | None = None,
     progress: bool = False,
@@ -184,15 +179,14 @@ def evaluate(
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
     effort: adaptive effort up to a limit, with the confidence vote, in place of `steps` and `votes`.
-    vote: by default "sum", or "average" for a model without energies. early_exit: stop samples that have settled,
-    see `VoteConfig`; None for T steps each. compile: by default on CUDA where it pays off.
+    vote: by default "sum", or "average" for a model without energies. compile: by default on CUDA where it pays off.
     Several processes (accelerate launch) share the work and all return the same.
     """
     puzzle, truth = _boards(puzzles), _boards(solutions)
     if puzzle.shape != truth.shape:
         raise ValueError(f"puzzles and solutions must have the same shape, got {puzzle.shape} and {truth.shape}")
     if effort is not None:
-        if steps is not None or votes != 1 or samples or early_exit is not None or vote not in (None, "confidence"):
+        if steps is not None or votes != 1 or samples or vote not in (None, "confidence"):
             raise ValueError("with an effort, steps, votes and the vote are given by it, and samples are not kept")
         return _with_effort(model, puzzle, truth, effort, seed, chunk, precision, progress)
     steps = model.config.steps if steps is None else steps
@@ -202,7 +196,7 @@ def evaluate(
     if vote in ("sum", "last") and not model.has_energy:
         others = "confidence, majority or average"
         raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use {others}")
-    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples, early_exit=early_exit)
+    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples)
     if compile is None:
         large = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
         compile = large and missing_for_compile("cuda") is None
@@ -237,7 +231,6 @@ def evaluate(
         steps,
         votes,
         time.monotonic() - began,
-        float(tally.used.sum()) / (len(puzzle) * votes),
     )
 
 
@@ -257,7 +250,7 @@ def _with_effort(
     model.eval()
     try:
         with progress_bar(f"{len(puzzle)} boards, effort up to {effort}", wanted=progress) as report:
-            found = efforts.run(
+            found = adaptive.run(
                 model, torch.from_numpy(puzzle), effort, seed=seed, precision=precision, chunk=chunk, progress=report
             )
     finally:
@@ -270,7 +263,7 @@ def _with_effort(
     return Evaluation(
         accuracy, "confidence", {"confidence": accuracy}, _by_givens(puzzle, solved), _by_difficulty(puzzle, solved),
         answers, solved, None, found.confidence.cpu().numpy(), None, effort.steps, effort.starts,
-        time.monotonic() - began, float(found.steps.float().mean()), spent,
+        time.monotonic() - began, spent,
     )  # fmt: skip
 
 

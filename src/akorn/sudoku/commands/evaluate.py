@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -16,7 +16,8 @@ from akorn.sudoku.commands.solve import STEPS, VOTES
 
 if TYPE_CHECKING:
     from akorn.sudoku.board_files import Boards
-    from akorn.sudoku.evaluate import Evaluation, SampleVote
+    from akorn.sudoku.effort import Effort
+    from akorn.sudoku.evaluate import Evaluation, SampleVote, Spent
     from akorn.sudoku.net import SudokuNet
 
 
@@ -35,22 +36,26 @@ class Options(CommonOptions):
     """The largest number of boards to score, spread evenly over the data."""
     steps: int | None = None
     """Number of Kuramoto steps T. The default is that of training, 16 for the shipped models, as in the paper's
-    comparison of models; `akorn solve` uses 64, which solves more boards."""
+    comparison of models; `akorn solve` takes as many as a board needs, up to a limit."""
     votes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 1)")] = None
-    """Number of random starts K per board. The default, one start, scores the model without a vote; `akorn solve`
-    uses 8."""
+    """Number of random starts K per board. The default, one start, scores the model without a vote."""
+    effort: Annotated[str | None, tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: off)")] = None
+    """Adaptive effort, as in `akorn solve`, up to this limit, such as 64x2048: boards whose answers are not yet sure
+    get more steps and more starts, and the most confident answer counts. It takes the place of --steps and --votes."""
+    sure: float | None = None
+    """With --effort: the confidence from which an answer is sure. The default is that of `akorn solve`."""
+    stop: Literal["confidence", "valid"] = "confidence"
+    """With --effort: what ends it for a board. confidence: a sure answer. valid: an answer that follows the rules of
+    Sudoku, however sure it is; such figures do not compare with those of others, and the record says so."""
     as_solve: bool = False
-    """Score what `akorn solve` does: 64 steps, 8 votes and the most confident answer, unless --steps, --votes and
-    --vote say otherwise."""
+    """Score what `akorn solve` does: adaptive effort up to its limit; with --steps or --votes, that many (64 and 8 by
+    default) and the most confident answer."""
     vote: Literal["sum", "last", "confidence", "majority", "average", "first"] | None = None
     """How the answer is chosen among the starts: lowest energy, summed over the steps (sum) or at the last one (last);
     highest confidence (the mean of the highest probability over the blanks); most frequent digits (majority); mean
     probabilities (average); or the first start. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
     """paper is the energy of Eq. 3; published is that of the published code, which lacks the factor ½."""
-    early_exit: float | None = None
-    """Stop a start early once its digits no longer change and its energy changes by at most this fraction between
-    blocks of steps, for example 0.01. By default all starts run T steps."""
     chunk: int | None = None
     """Number of starts that run at once; by default chosen for the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
@@ -75,8 +80,8 @@ def run(options: Options) -> int:
         raise AkornError("--against-models needs --plots, the folder for the histogram")
     if options.plots is not None:
         make_folder(options.plots)
-    plain = options.steps is None and options.votes is None and not options.as_solve
-    steps, votes = _amount(options)
+    _check_effort(options)
+    plain = options.steps is None and options.votes is None and not options.as_solve and options.effort is None
     if options.as_solve and options.vote is None:
         options = replace(options, vote="confidence")
     options = replace(options, results=check_ledger(options.results))
@@ -91,6 +96,8 @@ def run(options: Options) -> int:
     others = {name: _load(name, options.device) for name in options.against_models}
     if silent := [name for name, each in {options.model: model, **others}.items() if others and not each.has_energy]:
         raise AkornError(f"{silent[0]}: has no energy, so there is no histogram for --against-models")
+    effort = _effort(options, model.device.type)
+    steps, votes = _amount(options) if effort is None else (None, 1)
     training_of(options.model)  # goes into the record; a damaged file should fail before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
@@ -100,7 +107,7 @@ def run(options: Options) -> int:
         found = evaluate(
             model, puzzles, solutions, steps=steps, votes=votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
-            early_exit=options.early_exit, samples=options.plots is not None, progress=True,
+            samples=options.plots is not None and effort is None, effort=effort, progress=True,
         )  # fmt: skip
         by_steps = {
             steps: evaluate(
@@ -132,8 +139,33 @@ def run(options: Options) -> int:
     else:
         _print(found)
     if plain and model.has_energy and found.board_accuracy < 100:
-        say(f"akorn solve has {STEPS} steps and {VOTES} votes by default; --as-solve scores that")
+        say("akorn solve takes more steps and starts where a board needs them; --as-solve scores that")
     return 0
+
+
+def _check_effort(options: Options) -> None:
+    """Refuse what contradicts itself, before torch is imported."""
+    if options.effort is None:
+        if (options.sure is not None or options.stop != "confidence") and not options.as_solve:
+            raise AkornError("--sure and --stop belong to --effort, such as --effort 64x2048")
+        return
+    if options.steps is not None or options.votes is not None:
+        raise AkornError("--effort chooses steps and votes by itself: leave out --steps and --votes")
+    if options.vote not in (None, "confidence"):
+        raise AkornError(f"--effort goes by confidence, got --vote {options.vote}")
+    _effort(options, "cpu")
+
+
+def _effort(options: Options, device: str) -> Effort | None:
+    """The adaptive effort that is meant on a device of this type; None for so many steps and votes."""
+    from akorn.sudoku.effort import SURE, Effort, usual
+
+    sure = SURE if options.sure is None else options.sure
+    if options.effort is not None:
+        return Effort.parse(options.effort, sure, options.stop)
+    if options.as_solve and options.steps is None and options.votes is None:
+        return replace(usual(device), sure=sure, stop=options.stop)
+    return None
 
 
 def _amount(options: Options) -> tuple[int | None, int]:
@@ -155,14 +187,19 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     from akorn.models import training_of
 
     assert options.results is not None
-    config = {
+    config: dict[str, Any] = {
         "steps": found.steps, "votes": found.votes, "vote": found.vote, "energy": options.energy,
-        "precision": options.precision, "early_exit": options.early_exit,
+        "precision": options.precision,
         "boards": len(found.answers), "start_seed": options.seed,
         "data": options.data.stem if options.data is not None else "generated",
     }  # fmt: skip
-    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, "mean_steps": found.mean_steps}
+    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds}
     metrics |= found.accuracies
+    extra = {name: value for name, value in found.as_json().items() if name in ("by_givens", "by_difficulty", "effort")}
+    if found.spent is not None:
+        limit = found.spent.limit
+        config |= {"effort": str(limit), "sure": limit.sure, "stop": limit.stop}
+        metrics["sample_steps_per_board"] = found.spent.mean
     for vote, name in _AUROC.items():
         if found.samples is not None and (vote == "confidence" or found.samples.sum is not None):
             area = found.samples.auroc(vote)
@@ -170,7 +207,7 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
     return record_evaluation(
         options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
         wall_time=found.seconds, device=device, folder=options.results,
-        extra={name: found.as_json()[name] for name in ("by_givens", "by_difficulty")},
+        extra=extra,
     )  # fmt: skip
 
 
@@ -247,6 +284,34 @@ def _print(found: Evaluation) -> None:
             table.add_row(str(name), str(boards), f"{accuracy:.1f}")
         console.print(table)
     how = "1 vote" if found.votes == 1 else f"{found.votes} votes, {found.vote}"
+    if found.spent is not None:
+        _print_spent(found.spent)
+        how = f"adaptive effort up to {found.votes} starts, T ≤ {found.steps:,}"
+        console.print(f"board accuracy {found.board_accuracy:.2f} % ({how}) in {found.seconds:.1f} s")
+        return
     console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {how}) in {found.seconds:.1f} s")
     if found.votes > 1:
         console.print("by vote: " + ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items()))
+
+
+def _print_spent(spent: Spent) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, header_style="bold")
+    for heading in ("starts", "steps", "boards that ended here", "accuracy %"):
+        table.add_column(heading, justify="right")
+    told = spent.as_json()
+    for each in told["rounds"]:
+        right = "–" if each["accuracy"] is None else f"{each['accuracy']:.1f}"
+        table.add_row(str(each["starts"]), f"{each['steps']:,}", str(each["boards"]), right)
+    console.print(table)
+    rule = f"confidence ≥ {spent.limit.sure:g}" if spent.limit.stop == "confidence" else "a valid answer"
+    sure, unsure = told["sure_boards"], told["unsure_boards"]
+    words = [
+        f"{each['boards']} boards {name} ({each['accuracy']:.1f} % right)"
+        for name, each in (("met it", sure), ("did not", unsure))
+        if each["boards"]
+    ]
+    console.print(f"effort ends with {rule}: {', '.join(words)}; {spent.mean:,.0f} sample-steps per board on average")
