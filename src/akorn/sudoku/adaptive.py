@@ -202,7 +202,7 @@ class _Pool:
         return self.stepper.begin(self.puzzles[board], x0, self.steps)
 
     def _fill(self, boards: Tensor) -> None:
-        self.board, self.state = boards, self._begin(boards)
+        self.board, self.state = boards.clone(), self._begin(boards)
         self.age = torch.zeros_like(boards)
         self.active = torch.ones_like(boards, dtype=torch.bool)
         self.sum = torch.zeros(len(boards) * self.starts, device=boards.device)

@@ -310,8 +310,8 @@ def _print_spent(spent: Spent) -> None:
     rule = f"confidence ≥ {spent.limit.sure:g}" if spent.limit.stop == "confidence" else "a valid answer"
     sure, unsure = told["sure_boards"], told["unsure_boards"]
     words = [
-        f"{each['boards']} boards {name} ({each['accuracy']:.1f} % right)"
-        for name, each in (("met it", sure), ("did not", unsure))
+        f"{each['boards']} {name} ({each['accuracy']:.1f} % right)"
+        for name, each in (("boards ended so", sure), ("ended at the limit", unsure))
         if each["boards"]
     ]
     console.print(f"effort ends with {rule}: {', '.join(words)}; {spent.mean:,.0f} sample-steps per board on average")

@@ -348,7 +348,7 @@ class _Tally:
         if self.effort is not None and self.answered > 1:
             limit = f"the limit is {self.effort.starts} starts of {self.effort.steps:,} steps"
             mean = f"{self.used / self.answered:,.0f} steps of all starts per board on average"
-            say(f"effort: {mean}; {limit}, where {self.at_limit} boards ended unsure")
+            say(f"effort: {mean}; {limit}, where {self.at_limit} of the boards ended unsure")
         if self.unreadable:
             say(f"akorn: {self.unreadable} board{'s' * (self.unreadable > 1)} could not be read")
         if self.ambiguous and self.seen > 1:
