@@ -31,7 +31,7 @@ from akorn.sudoku.model import SudokuModel
 from akorn.sudoku.onnx_runner import OnnxRunner
 
 BOARDS = Path(__file__).parents[3] / "shared" / "data" / "sudoku"
-SHIPPED = ["sudoku", "sudoku-paper"]
+SHIPPED = ["sudoku-base", "sudoku-paper"]
 T = 4
 
 
