@@ -173,7 +173,7 @@ def test_files_are_named_by_their_weights(tmp_path: Path, monkeypatch: pytest.Mo
     """So that other weights are never taken for them."""
     for name, content in (("one", b"1"), ("two", b"2")):
         (tmp_path / name / "sudoku-base").mkdir(parents=True)
-        (tmp_path / name / "sudoku" / exported.WEIGHTS_FILE).write_bytes(content)
+        (tmp_path / name / "sudoku-base" / exported.WEIGHTS_FILE).write_bytes(content)
     names = []
     for name in ("one", "two"):
         monkeypatch.setattr(exported, "WEIGHTS", tmp_path / name)

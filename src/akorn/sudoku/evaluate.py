@@ -6,7 +6,6 @@ A board counts as solved when all its blanks are right. Scores are in percent.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,58 +21,18 @@ from akorn.sudoku.difficulty import DIFFICULTIES, difficulty_of
 from akorn.sudoku.effort import CHECK, Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.samples import Floats, Samples, SampleVote, auroc, within_auroc
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
+
+__all__ = [
+    "Evaluation", "SampleVote", "Samples", "Spent", "VoteName", "auroc", "energy_over_steps", "evaluate", "within_auroc"
+]  # fmt: skip
 
 VoteName = Literal["sum", "last", "confidence", "majority", "average", "first"]
 """Which start's answer counts: the one with the lowest energy, summed over the steps or before the last step; the most
 confident one; the most frequent digit of each square; the digit of the highest mean probability; the first start's."""
 
-SampleVote = Literal["sum", "last", "confidence"]
-"""The votes that choose among whole answers by one number."""
-
-Floats = NDArray[np.float32]
 _COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU (about 20 s) pays off
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Every start of every board."""
-
-    last: Floats | None  # [B, K] energy before the last step
-    sum: Floats | None  # [B, K] energy summed over the steps
-    confidence: Floats  # [B, K] mean over the blanks of the highest probability
-    correct: NDArray[np.bool_]  # [B, K]
-
-    def score(self, vote: SampleVote = "sum") -> Floats:
-        """What a vote makes largest: the confidence, or the negative energy."""
-        if vote == "confidence":
-            return self.confidence
-        return -self.energy(vote)
-
-    def energy(self, vote: Literal["sum", "last"] = "sum") -> Floats:
-        """The energy that a vote uses."""
-        values = self.sum if vote == "sum" else self.last
-        if values is None:
-            raise ValueError("the model has no energy")
-        return values
-
-    def auroc(self, vote: SampleVote = "sum") -> float:
-        """How well a vote's number tells right answers of a board from its wrong ones.
-
-        This is the share of pairs (a correct and a wrong answer to one board) in which the correct one has the lower
-        energy or the higher confidence. Different boards are not compared: their energies differ with the givens.
-        """
-        return within_auroc(self.score(vote), self.correct)
-
-    def accuracy_against_votes(self, votes: Sequence[int], vote: SampleVote = "sum") -> dict[int, float]:
-        """Board accuracy of a vote among the first k starts, for each k."""
-        score = self.score(vote)
-        score = np.where(np.isfinite(score), score, -np.inf)
-        rows = np.arange(len(score))
-        most = score.shape[1]
-        if wrong := [k for k in votes if not 1 <= k <= most]:
-            raise ValueError(f"votes must lie between 1 and {most}, got {wrong[0]}")
-        return {k: 100.0 * float(self.correct[rows, score[:, :k].argmax(1)].mean()) for k in votes}
 
 
 @dataclass(frozen=True)
@@ -267,32 +226,6 @@ def _with_effort(
     )  # fmt: skip
 
 
-def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """The probability that a positive scores higher than a negative, ties counted half; NaN if one kind is missing.
-
-    Equals the area under the ROC curve: (R − P(P + 1)/2) / (P · N), with R the sum of the positives' ranks.
-    """
-    values, labels = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(positive, dtype=bool).ravel()
-    if values.shape != labels.shape:
-        raise ValueError(f"there must be one label per score, got {values.size} scores and {labels.size} labels")
-    count, rest = int(labels.sum()), int((~labels).sum())
-    if not count or not rest:
-        return float("nan")
-    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]  # equal values share their mean rank, from 1
-    return float((ranks[labels].sum() - count * (count + 1) / 2) / (count * rest))
-
-
-def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """`auroc` over pairs within the same row; scores and labels are [rows, columns]."""
-    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
-    pairs = labels.sum(1) * (~labels).sum(1)  # [rows]
-    if not pairs.any():
-        return float("nan")
-    rows = np.flatnonzero(pairs)
-    return float(np.average([auroc(values[row], labels[row]) for row in rows], weights=pairs[rows]))
-
-
 @torch.no_grad()
 def energy_over_steps(
     model: SudokuNet, puzzles: ArrayLike, steps: int, *, seed: int = 0, energy: EnergyName = "paper"
@@ -344,5 +277,6 @@ def _samples(tally: Tally) -> Samples:
 
     assert tally.correct is not None  # samples were requested
     assert tally.confidence is not None
-    confidence = tally.confidence.cpu().numpy()
-    return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy())
+    assert tally.answer is not None
+    confidence, answer = tally.confidence.cpu().numpy(), tally.answer.cpu().numpy()
+    return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy(), answer)

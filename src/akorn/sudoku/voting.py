@@ -46,7 +46,7 @@ class VoteConfig:
     energy: EnergyName = "paper"
     """Eq. 3 with its factor ½, or as in the published code."""
     samples: bool = False
-    """Keep energies and correctness of every single sample."""
+    """Keep energies, confidence and correctness of every single sample."""
     squares: bool = True
     """Count digits and add up probabilities, for the majority vote and averaging."""
 
@@ -139,6 +139,7 @@ class Tally:
     total: Tensor | None = None  # [B, K] float32
     confidence: Tensor | None = None  # [B, K] float32
     correct: Tensor | None = None  # [B, K] bool
+    answer: Tensor | None = None  # [B, K] int64, a hash of each answer
 
 
 def default_chunk(device: torch.device, channels: int) -> int:
@@ -208,6 +209,7 @@ def _empty(boards: int, config: VoteConfig, energy: bool, known: bool, device: t
         zeros(config.votes, dtype=torch.float32) if keep and energy else None,
         zeros(config.votes, dtype=torch.float32) if keep else None,
         zeros(config.votes, dtype=torch.bool) if keep and known else None,
+        zeros(config.votes, dtype=torch.int64) if keep else None,
     )
 
 
@@ -238,8 +240,9 @@ def _take(
     for name, kept in (("last", tally.last), ("sum", tally.total)):
         if kept is not None:
             kept[board, start] = values[name]
-    if tally.confidence is not None:
+    if tally.confidence is not None and tally.answer is not None:
         tally.confidence[board, start] = sample.confidence
+        tally.answer[board, start] = board_keys(answer)
     if tally.counts is not None and tally.chances is not None:
         hot = torch.nn.functional.one_hot(digits - 1, 9).int()
         tally.counts.index_add_(0, board, hot)
@@ -279,6 +282,7 @@ def _shared(tally: Tally) -> Tally:
         total(tally.total),
         total(tally.confidence),
         total(tally.correct.int()).bool() if tally.correct is not None else None,  # type: ignore[union-attr]
+        total(tally.answer),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,10 +16,14 @@ from akorn.runtime.files import make_folder
 from akorn.sudoku.commands.solve import STEPS, VOTES
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from akorn.sudoku.board_files import Boards
     from akorn.sudoku.effort import Effort
-    from akorn.sudoku.evaluate import Evaluation, SampleVote, Spent
+    from akorn.sudoku.evaluate import Evaluation
     from akorn.sudoku.net import SudokuNet
+    from akorn.sudoku.samples import SampleVote
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,9 @@ def run(options: Options) -> int:
 
     from akorn.models import training_of
     from akorn.runtime.processes import is_main
+    from akorn.sudoku.commands.tables import print_evaluation
     from akorn.sudoku.data import SudokuData, load
+    from akorn.sudoku.difficulty import count_nodes
     from akorn.sudoku.evaluate import evaluate
 
     model = _load(options.model, options.device)
@@ -107,7 +114,7 @@ def run(options: Options) -> int:
         found = evaluate(
             model, puzzles, solutions, steps=steps, votes=votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
-            samples=options.plots is not None and effort is None, effort=effort, progress=True,
+            samples=effort is None and (votes > 1 or options.plots is not None), effort=effort, progress=True,
         )  # fmt: skip
         by_steps = {
             steps: evaluate(
@@ -129,15 +136,16 @@ def run(options: Options) -> int:
         raise AkornError(str(error)) from error
     if not is_main():
         return 0
+    nodes = count_nodes(puzzles, os.cpu_count() or 1)
     if options.results is not None:
         fingerprint = SudokuData(puzzles, solutions).fingerprint()
-        say(f"recorded in {_record(options, found, fingerprint, str(model.embedding.weight.device))}")
+        say(f"recorded in {_record(options, found, nodes, fingerprint, str(model.embedding.weight.device))}")
     if options.plots is not None:
-        _plot(options, model, found, puzzles, by_steps, beside)
+        _plot(options, model, found, puzzles, nodes, by_steps, beside)
     if options.json:
-        print_json(found.as_json())
+        print_json(found.as_json() | _more(found, nodes))
     else:
-        _print(found)
+        print_evaluation(found, nodes)
     if plain and model.has_energy and found.board_accuracy < 100:
         say("akorn solve takes more steps and starts where a board needs them; --as-solve scores that")
     return 0
@@ -177,11 +185,30 @@ def _amount(options: Options) -> tuple[int | None, int]:
     )
 
 
-_AUROC: dict[SampleVote, str] = {"sum": "auroc", "last": "auroc_last", "confidence": "auroc_confidence"}
+_AUROC: dict[SampleVote, str] = {
+    "sum": "auroc",
+    "last": "auroc_last",
+    "confidence": "auroc_confidence",
+    "both": "auroc_both",
+}
 """The area under the ROC curve by vote, as records call it."""
 
 
-def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
+def _more(found: Evaluation, nodes: NDArray[np.int64]) -> dict[str, Any]:
+    """Accuracy by search nodes, and all votes over K, as JSON values."""
+    import numpy as np
+
+    from akorn.sudoku.difficulty import by_nodes
+
+    groups = by_nodes(nodes, found.solved)
+    more: dict[str, Any] = {
+        "median_nodes": float(np.median(nodes)),
+        "by_nodes": {name: {"accuracy": accuracy, "boards": boards} for name, (accuracy, boards) in groups.items()},
+    }
+    return more if found.samples is None else more | {"over_votes": found.samples.over_votes()}
+
+
+def _record(options: Options, found: Evaluation, nodes: NDArray[np.int64], fingerprint: str, device: str) -> Path:
     """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
@@ -200,10 +227,11 @@ def _record(options: Options, found: Evaluation, fingerprint: str, device: str) 
         limit = found.spent.limit
         config |= {"effort": str(limit), "sure": limit.sure, "stop": limit.stop}
         metrics["sample_steps_per_board"] = found.spent.mean
-    for vote, name in _AUROC.items():
-        if found.samples is not None and (vote == "confidence" or found.samples.sum is not None):
-            area = found.samples.auroc(vote)
-            metrics |= {} if math.isnan(area) else {name: area}
+    extra |= _more(found, nodes)
+    for vote in found.samples.votes if found.samples is not None else ():
+        assert found.samples is not None
+        area = found.samples.auroc(vote)
+        metrics |= {} if math.isnan(area) else {_AUROC[vote]: area}
     return record_evaluation(
         options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
         wall_time=found.seconds, device=device, folder=options.results,
@@ -234,10 +262,12 @@ def _plot(
     model: SudokuNet,
     found: Evaluation,
     puzzles: Boards,
+    nodes: NDArray[np.int64],
     by_steps: dict[int, float],
     beside: dict[str, Evaluation],
 ) -> None:
     from akorn.sudoku import plots
+    from akorn.sudoku.difficulty import by_nodes
     from akorn.sudoku.evaluate import energy_over_steps
 
     assert options.plots is not None
@@ -257,61 +287,19 @@ def _plot(
             plots.plot_energy_histogram(sets, options.plots / "histogram.png", name="energy summed over steps")
         )
     if found.samples is not None:
-        counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
-        kinds: tuple[SampleVote, ...] = ("sum", "last", "confidence") if model.has_energy else ("confidence",)
-        by_votes: dict[str, dict[int, float]] = {
-            kind: found.samples.accuracy_against_votes(counts, kind) for kind in kinds
+        told = found.samples.over_votes()
+        names = {"sum": "energy, summed", "last": "last energy", "both": "energy and confidence", "any": "any start"}
+        by_votes = {
+            names.get(kind, kind): dict(zip(told["votes"], told[kind], strict=True))
+            for kind in (*found.samples.votes, "any")
         }
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
-        areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in kinds)
+        areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in found.samples.votes)
         say(f"AUROC for right answers among those to a board: {areas}")
+    groups = {_label(options.model): by_nodes(nodes, found.solved)}
+    groups |= {_label(other): by_nodes(nodes, each.solved) for other, each in beside.items()}
+    written.append(plots.plot_by_nodes(groups, options.plots / "difficulty.png"))
     if by_steps:
         written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
     for path in written:
         say(f"wrote {path}")
-
-
-def _print(found: Evaluation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    for first, groups in (("givens", found.by_givens), ("difficulty", found.by_difficulty)):
-        table = Table(box=None, header_style="bold")
-        for heading in (first, "boards", "accuracy %"):
-            table.add_column(heading, justify="right")
-        for name, (accuracy, boards) in groups.items():
-            table.add_row(str(name), str(boards), f"{accuracy:.1f}")
-        console.print(table)
-    how = "1 vote" if found.votes == 1 else f"{found.votes} votes, {found.vote}"
-    if found.spent is not None:
-        _print_spent(found.spent)
-        how = f"adaptive effort up to {found.votes} starts, T ≤ {found.steps:,}"
-        console.print(f"board accuracy {found.board_accuracy:.2f} % ({how}) in {found.seconds:.1f} s")
-        return
-    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {how}) in {found.seconds:.1f} s")
-    if found.votes > 1:
-        console.print("by vote: " + ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items()))
-
-
-def _print_spent(spent: Spent) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    table = Table(box=None, header_style="bold")
-    for heading in ("starts", "steps", "boards that ended here", "accuracy %"):
-        table.add_column(heading, justify="right")
-    told = spent.as_json()
-    for each in told["rounds"]:
-        right = "–" if each["accuracy"] is None else f"{each['accuracy']:.1f}"
-        table.add_row(str(each["starts"]), f"{each['steps']:,}", str(each["boards"]), right)
-    console.print(table)
-    rule = f"confidence ≥ {spent.limit.sure:g}" if spent.limit.stop == "confidence" else "a valid answer"
-    sure, unsure = told["sure_boards"], told["unsure_boards"]
-    words = [
-        f"{each['boards']} {name} ({each['accuracy']:.1f} % right)"
-        for name, each in (("boards ended so", sure), ("ended at the limit", unsure))
-        if each["boards"]
-    ]
-    console.print(f"effort ends with {rule}: {', '.join(words)}; {spent.mean:,.0f} sample-steps per board on average")
