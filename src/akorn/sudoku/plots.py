@@ -126,6 +126,7 @@ def plot_by_nodes(curves: Mapping[str, Mapping[str, tuple[float, int]]], out: st
     axis.set(xlabel="search nodes of the exact solver", ylim=(0, 108), xticks=range(len(names)))
     axis.set_xticklabels([name.replace("-", "–") for name in names])
     axis.grid(visible=False, axis="x")
+    axis.set_axisbelow(True)
     if len(curves) == 1:
         axis.set_title("above the bars: the number of boards", fontsize=9, color="0.35")
     else:
