@@ -8,9 +8,9 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
 from results.pages import quoted
 from results.pages.mends import MARKED, mended
+from results.pages.sudoku_hard import BY_NODES, CONFIDENT, HARD, ID, OOD, OVER_VOTES, roc_area
 from results.pages.trials import is_trial
 
-ID, OOD = ("test-id", 1000), ("test-ood", 18000)
 TORCH, COARSE, SPLIT = "torch", "coarse", "split"
 ATTENTION = {"8eab241": TORCH, "4ab1a02": TORCH, "36a98d6": TORCH, "52bcf87": COARSE, "834e632": COARSE}
 """How attention multiplied at commits of early records: as torch does, or fused in TF32, 10 bits. Since: in 16 bits."""
@@ -122,21 +122,11 @@ _VOTED = {
 }
 
 
-def _area(name: str) -> Callable[[Record], float | None]:
-    """An area under the ROC curve of a record, in percent."""
-
-    def value(record: Record) -> float | None:
-        area = record["metrics"].get(name)
-        return None if area is None else 100.0 * float(area)
-
-    return value
-
-
 VOTES = Table(
     "Which start to believe",
     ("board accuracy", "AUROC"),
     tuple(
-        Row(label, (Cell(metric, _VOTED), Cell(_area(area), _VOTED)))
+        Row(label, (Cell(metric, _VOTED), Cell(roc_area(area), _VOTED)))
         for label, metric, area in (
             ("one start, the mean of 16", "single", ""),
             ("the most frequent digits", "majority", ""),
@@ -209,7 +199,7 @@ TRIED = Table(
 )
 
 
-TABLES = (PAPER, LARGE, WITHOUT_OMEGA, VOTES, BEST, TRIED)
+TABLES = (PAPER, LARGE, CONFIDENT, WITHOUT_OMEGA, OVER_VOTES, VOTES, BEST, HARD, BY_NODES, TRIED)
 
 TITLE = "Sudoku: all tables"
 INTRO = """\
