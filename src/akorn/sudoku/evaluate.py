@@ -147,6 +147,7 @@ def evaluate(
     if effort is not None:
         if steps is not None or votes != 1 or samples or vote not in (None, "confidence"):
             raise ValueError("with an effort, steps, votes and the vote are given by it, and samples are not kept")
+        _compile(model, compile, len(puzzle) * effort.steps)
         return _with_effort(model, puzzle, truth, effort, seed, chunk, precision, progress)
     steps = model.config.steps if steps is None else steps
     vote = vote if vote is not None else "sum" if model.has_energy else "average"
@@ -156,11 +157,7 @@ def evaluate(
         others = "confidence, majority or average"
         raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use {others}")
     config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples)
-    if compile is None:
-        large = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
-        compile = large and missing_for_compile("cuda") is None
-    if compile and not model.compiled:
-        model.compile_step(dynamic=False)  # chunks have one shape
+    _compile(model, compile, len(puzzle) * votes * steps)
 
     began = time.monotonic()
     was_training = model.training
@@ -191,6 +188,14 @@ def evaluate(
         votes,
         time.monotonic() - began,
     )
+
+
+def _compile(model: SudokuNet, wanted: bool | None, work: int) -> None:
+    """Compile a step where that is wanted, by default on CUDA for so many board-steps."""
+    if wanted is None:
+        wanted = model.device.type == "cuda" and work >= _COMPILE_FROM and missing_for_compile("cuda") is None
+    if wanted and not model.compiled:
+        model.compile_step(dynamic=False)  # chunks have one shape
 
 
 def _with_effort(
