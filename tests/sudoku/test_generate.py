@@ -9,6 +9,7 @@ import pytest
 from akorn.errors import AkornError
 from akorn.sudoku import generate
 from akorn.sudoku.board import conflicts, is_valid_solution, parse_board, valid_solutions
+from akorn.sudoku.digging import Digger, random_solution
 from akorn.sudoku.exact import count_solutions, solve_exact, to_board, to_candidates
 from akorn.sudoku.examples import EASY
 
@@ -95,7 +96,7 @@ def test_the_sparsest_board_that_is_promised() -> None:
 
 def test_digging_with_a_pool_is_digging_square_by_square() -> None:
     rng = random.Random(5)
-    digger = generate._Digger(generate.random_solution(rng))
+    digger = Digger(random_solution(rng))
     solution = to_board(digger.solution)
     order = list(range(81))
     for _ in range(4):  # the pool is shared by the orders

@@ -1,12 +1,4 @@
-"""Boards with exactly one solution and a chosen number of givens, made by digging holes into random solutions.
-
-Digging goes through the squares of a solved board in random order and blanks each one that is not needed for a
-unique solution, until the wanted number of givens is left. Instead of asking the solver about every square, it keeps
-a pool of *unavoidable sets*: squares on which some second solution differs from this one. A puzzle is unique exactly
-when it has a given in each such set, so digging against the pool is cheap, the solver only checks the result, and each
-second solution it finds adds a set to the pool. The outcome is the same as asking every time, with a fraction of the
-searches.
-"""
+"""Boards with exactly one solution: with a chosen number of givens, of a chosen difficulty, or of many search nodes."""
 
 from __future__ import annotations
 
@@ -20,19 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
+from akorn.sudoku.climbing import MOST_NODES, climb
 from akorn.sudoku.difficulty import DIFFICULTIES, Difficulty, classify_candidates
-from akorn.sudoku.exact import (
-    ALL,
-    CANDIDATES,
-    SQUARE_MASKS,
-    SQUARES,
-    choose_square,
-    count_solutions,
-    propagate,
-    solutions,
-    solve_exact,
-    to_board,
-)
+from akorn.sudoku.digging import Digger, random_solution
+from akorn.sudoku.exact import ALL, SQUARES, count_solutions, solve_exact, to_board
 
 __all__ = ["FEWEST", "MOST", "count_solutions", "make", "parse_givens", "solve_exact"]
 
@@ -80,97 +63,13 @@ def check_givens(givens: int | tuple[int, int]) -> tuple[int, int]:
     return low, high
 
 
-def random_solution(rng: random.Random) -> int:
-    """A random solved board, as a candidate set of 81 bits."""
-    x = ALL
-    for box in (0, 30, 60):  # the three boxes on the diagonal are independent: any filling can be completed
-        for place, digit in enumerate(rng.sample(range(9), 9)):
-            square = box + 9 * (place // 3) + place % 3
-            x = x & ~SQUARE_MASKS[square] | CANDIDATES[square][digit]
-    stack = [x]
-    while True:
-        x = propagate(stack.pop())
-        if not x:
-            continue
-        if x.bit_count() == 81:
-            return x
-        square = choose_square(x)
-        options = [bit for bit in CANDIDATES[square] if x & bit]
-        rng.shuffle(options)
-        stack.extend(x & ~SQUARE_MASKS[square] | bit for bit in options)
-
-
-class _Digger:
-    """Digs one solution in any number of orders, which share the unavoidable sets found so far."""
-
-    def __init__(self, solution: int) -> None:
-        self.solution = solution
-        self.sets: list[list[int]] = [[] for _ in range(81)]  # the unavoidable sets that contain each square
-
-    def dig(self, order: list[int], givens: int) -> int | None:
-        """The squares left as givens, as 81 bits; None if this order leaves too many."""
-        while True:
-            kept = self._against_pool(order, givens)
-            if kept is None:
-                return None
-            unavoidable = self._difference(SQUARES & ~kept)
-            if not unavoidable:
-                return kept
-            self._add(self._shrink(unavoidable, order))
-
-    def _against_pool(self, order: list[int], givens: int) -> int | None:
-        kept = SQUARES
-        holes, spare = 81 - givens, givens
-        for square in order:
-            bit = 1 << square
-            for unavoidable in self.sets[square]:
-                if unavoidable & kept == bit:  # the last given of that set
-                    spare -= 1
-                    if spare < 0:
-                        return None
-                    break
-            else:
-                kept ^= bit
-                holes -= 1
-                if not holes:
-                    return kept
-        return None
-
-    def _difference(self, blanks: int) -> int:
-        """The squares on which a second solution differs if these squares are blank; 0 if there is none."""
-        for found in solutions(blanks * (ALL // SQUARES) | self.solution, last=self.solution):
-            if found != self.solution:
-                different = self.solution & ~found
-                different |= different >> 243 | different >> 486  # each square once, whatever its digit
-                return (different | different >> 81 | different >> 162) & SQUARES
-        return 0
-
-    def _shrink(self, unavoidable: int, order: list[int]) -> int:
-        """A smallest unavoidable set inside this one: small sets are worth far more to later digging.
-
-        Squares that are dug last are dropped first, since digging stops at the last square of a set.
-        """
-        for square in reversed(order):
-            bit = 1 << square
-            if unavoidable & bit:
-                unavoidable = self._difference(unavoidable ^ bit) or unavoidable
-        return unavoidable
-
-    def _add(self, unavoidable: int) -> None:
-        rest = unavoidable
-        while rest:
-            bit = rest & -rest
-            self.sets[bit.bit_length() - 1].append(unavoidable)
-            rest ^= bit
-
-
 def _make_one(seed: int, index: int, low: int, high: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Board number `index` of a seed; it does not depend on which process makes it."""
     rng = random.Random(f"akorn sudoku {seed} {index}")
     givens = rng.randint(low, high)
     order = list(range(81))
     while True:
-        digger = _Digger(random_solution(rng))
+        digger = Digger(random_solution(rng))
         for _ in range(_ORDERS):
             rng.shuffle(order)
             kept = digger.dig(order, givens)
@@ -187,7 +86,7 @@ def _make_one_of(
     tries = 20_000 if high >= 28 else 2_000  # sparse boards take up to 0.1 s each
     for attempt in range(tries):
         if attempt % _ORDERS_OF_A_CLASS == 0:
-            digger = _Digger(random_solution(rng))
+            digger = Digger(random_solution(rng))
         rng.shuffle(order)
         kept = digger.dig(order, rng.randint(low, high))
         if kept is None:
@@ -198,27 +97,42 @@ def _make_one_of(
     raise AkornError(f"none of {tries:,} boards with {low} to {high} givens was {wanted}; try {few}-{many} givens")
 
 
+def _make_one_harder(
+    nodes: int, seed: int, index: int, low: int, high: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The same for boards of many search nodes, whatever the number of their givens."""
+    return _boards(*climb(random.Random(f"akorn sudoku {nodes} nodes {seed} {index}"), nodes))
+
+
 def _boards(solution: int, kept: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     board = to_board(solution)
     mask = np.array([kept >> square & 1 for square in range(81)], dtype=np.uint8)
     return board * mask, board
 
 
-_Job = tuple[Difficulty | None, int, int, int, int, int]
+_Wanted = Difficulty | int | None
+"""A class, at least so many search nodes, or any board."""
+_Job = tuple[_Wanted, int, int, int, int, int]
 
 
 def _make_chunk(
-    wanted: Difficulty | None, seed: int, start: int, stop: int, low: int, high: int
+    wanted: _Wanted, seed: int, start: int, stop: int, low: int, high: int
 ) -> tuple[int, NDArray[np.uint8]]:
     """Boards start to stop as [n, 2, 81], puzzle and solution, with their position."""
-    make_one = _make_one if wanted is None else partial(_make_one_of, wanted)
+    make_one: Callable[[int, int, int, int], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
+    if isinstance(wanted, int):
+        make_one = partial(_make_one_harder, wanted)
+    else:
+        make_one = _make_one if wanted is None else partial(_make_one_of, wanted)
     return start, np.array([make_one(seed, index, low, high) for index in range(start, stop)], dtype=np.uint8)
 
 
 def _chunks(
-    wanted: Difficulty | None, seed: int, count: int, low: int, high: int, workers: int
+    wanted: _Wanted, seed: int, count: int, low: int, high: int, workers: int
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    size = 64 if low >= _DENSE and wanted is None else 4  # small if boards are slow, so that progress is visible
+    size = (
+        1 if isinstance(wanted, int) else 64 if low >= _DENSE and wanted is None else 4
+    )  # small if boards are slow, so that progress is visible
     jobs: list[_Job] = [(wanted, seed, start, min(start + size, count), low, high) for start in range(0, count, size)]
     workers = min(workers, len(jobs))
     if workers <= 1:
@@ -241,18 +155,25 @@ def make(
     workers: int = 1,
     progress: Progress | None = None,
     difficulty: Difficulty | None = None,
+    nodes: int | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """`count` puzzles and their only solutions, uint8 [count, 81] each, 0 for a blank.
 
     `givens` is a number or an inclusive range, from which each board draws its own uniformly; by default 31 to
     42. `difficulty` keeps the boards of one class (see `difficulty.py`); the default range is then that of `GIVENS_OF`,
-    and within it numbers of givens with more boards of that class are more frequent. The boards depend only on the
+    and within it numbers of givens with more boards of that class are more frequent. `nodes` climbs to boards that take
+    the exact solver at least so many search nodes; every given of theirs is needed. The boards depend only on the
     seed, not on the number of workers, and the first n boards of a longer run are those of a shorter one.
     `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
     guard `if __name__ == "__main__":`.
     """
     if difficulty is not None and difficulty not in DIFFICULTIES:
         raise AkornError(f"difficulty is {difficulty!r}, expected one of {', '.join(DIFFICULTIES)}")
+    if nodes is not None:
+        if givens is not None or difficulty is not None:
+            raise AkornError("search nodes are a difficulty, and leave as few givens as possible: choose one of them")
+        if isinstance(nodes, bool) or not isinstance(nodes, int) or not 2 <= nodes <= MOST_NODES:
+            raise AkornError(f"the number of search nodes must be a whole number from 2 to {MOST_NODES}, got {nodes!r}")
     if givens is None:
         givens = GIVENS if difficulty is None else GIVENS_OF[difficulty]
     low, high = check_givens(givens)
@@ -262,7 +183,7 @@ def make(
         raise AkornError(f"the number of workers must be at least 1, got {workers}")
     boards = np.zeros((count, 2, 81), dtype=np.uint8)
     done = 0
-    for start, chunk in _chunks(difficulty, seed, count, low, high, workers):
+    for start, chunk in _chunks(difficulty if nodes is None else nodes, seed, count, low, high, workers):
         boards[start : start + len(chunk)] = chunk
         done += len(chunk)
         if progress is not None:

@@ -41,12 +41,17 @@ class Options(CommonOptions):
     solved by naked singles in at most 6 rounds, medium takes more rounds, or hidden singles and locked candidates too.
     Hard takes a search of 2 to 10 nodes, extreme one of 11 or more. Unless --givens says otherwise they have 31-42,
     28-36, 25-32 and 25-28 givens. Hard boards take about 0.05 s each, extreme ones 0.5 s."""
+    nodes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: any)")] = None
+    """In place of --difficulty and --givens: boards that take our exact solver at least so many search nodes, found by
+    climbing from board to board. Extreme boards mostly have 11 to 40, and those that people call the hardest some
+    hundreds. With 100 a board takes some seconds of one core."""
 
 
 def run(options: Options) -> int:
     """Generate the boards and write both files."""
     check_seed(options.seed)
     from akorn.sudoku.board_files import write_csv
+    from akorn.sudoku.climbing import MOST_NODES
     from akorn.sudoku.difficulty import count_difficulties
     from akorn.sudoku.generate import GIVENS, GIVENS_OF, check_givens, make, parse_givens
 
@@ -54,6 +59,10 @@ def run(options: Options) -> int:
         raise AkornError("akorn data make sudoku DIR: the folder is missing")
     if options.count < 1 or options.test < 1:
         raise AkornError(f"--count and --test must be at least 1, got {options.count} and {options.test}")
+    if options.nodes is not None and (options.difficulty is not None or options.givens is not None):
+        raise AkornError("--nodes takes the place of --difficulty and --givens: leave these out")
+    if options.nodes is not None and not 2 <= options.nodes <= MOST_NODES:
+        raise AkornError(f"--nodes must be from 2 to {MOST_NODES}, got {options.nodes}")
     default = GIVENS if options.difficulty is None else GIVENS_OF[options.difficulty]
     givens = check_givens(default if options.givens is None else parse_givens(options.givens))
     files = [options.folder / "train.csv", options.folder / "test.csv"]
@@ -65,8 +74,12 @@ def run(options: Options) -> int:
 
     total = options.count + options.test
     kind = "" if options.difficulty is None else f"{options.difficulty} "
-    with progress_bar(f"{total} {kind}boards with {'-'.join(map(str, givens))} givens", total) as bar:
-        puzzles, solutions = make(total, givens, options.seed, os.cpu_count() or 1, bar, options.difficulty)
+    what = f"{'-'.join(map(str, givens))} givens" if options.nodes is None else f"{options.nodes} search nodes"
+    asked = givens if options.nodes is None else None
+    with progress_bar(f"{total} {kind}boards with {what}", total) as bar:
+        puzzles, solutions = make(
+            total, asked, options.seed, os.cpu_count() or 1, bar, options.difficulty, options.nodes
+        )
     for file, part in zip(files, (slice(options.count), slice(options.count, None)), strict=True):
         write_csv(file, puzzles[part], solutions[part])
     counts = count_difficulties(puzzles)
