@@ -33,6 +33,7 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     assert scored.returncode == 0, scored.stderr
     assert 0 <= json.loads(scored.stdout)["board_accuracy"] <= 100
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {
+        "difficulty.png",
         "energy.png",
         "histogram.png",
         "steps.png",
