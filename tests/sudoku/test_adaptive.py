@@ -27,7 +27,7 @@ from akorn.sudoku.generate import make
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet, build
 from akorn.sudoku.solver import Solver
-from akorn.sudoku.stepping import stepper_of
+from akorn.sudoku.stepping import PIECE, stepper_of
 from akorn.sudoku.voting import mean_confidence
 
 SMALL = SudokuConfig(channels=16, heads=2, steps=8)
@@ -122,6 +122,22 @@ def test_a_board_does_not_notice_the_others(config: object, boards: tuple[Tensor
     if not model.random_start:
         assert whole.start.tolist() == [0] * len(puzzles)
         assert int(whole.used.max()) <= 64 + 128  # more steps alone
+
+
+@pytest.mark.parametrize(("piece", "chunk"), [(8, None), (8, 8), (3, 5), (4, 4)])
+def test_padding_to_pieces_changes_nothing(
+    piece: int, chunk: int | None, boards: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where samples run in pieces of one size."""
+    model, puzzles = net(), boards[0]
+    sure = float(adaptive.run(model, puzzles, Effort(1, 64, sure=1.0)).confidence.median())
+    effort = Effort(4, 128, sure=sure)
+    plain = adaptive.run(model, puzzles, effort, energy=osc.energy)
+    monkeypatch.setitem(PIECE, "cpu", piece)
+    padded = adaptive.run(model, puzzles, effort, chunk=chunk, energy=osc.energy)
+    for name in ("answer", "start", "steps", "used", "round"):
+        assert torch.equal(getattr(plain, name), getattr(padded, name)), name
+    torch.testing.assert_close(plain.energy, padded.energy, rtol=1e-3, atol=1e-2)
 
 
 def test_steps_in_pieces_are_the_model(boards: tuple[Tensor, Tensor]) -> None:
