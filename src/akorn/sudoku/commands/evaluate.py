@@ -47,8 +47,8 @@ class Options(CommonOptions):
     effort: Annotated[str | None, tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: off)")] = None
     """Adaptive effort, as in `akorn solve`, up to this limit, such as 64x2048: boards whose answers are not yet sure
     get more steps and more starts, and the most confident answer counts. It takes the place of --steps and --votes."""
-    sure: float | None = None
-    """With --effort: the confidence from which an answer is sure. The default is that of `akorn solve`."""
+    sure: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 0.99)")] = None
+    """With --effort: the confidence from which an answer is sure."""
     stop: Literal["confidence", "valid"] = "confidence"
     """With --effort: what ends it for a board. confidence: a sure answer. valid: an answer that follows the rules of
     Sudoku, however sure it is; such figures do not compare with those of others, and the record says so."""

@@ -58,8 +58,8 @@ class Options(CommonOptions):
         tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: 16x1024 on a CPU, 64x2048 on a GPU)"),
     ] = None
     """The limit of the adaptive effort: the most starts of a board, and the most steps of a start."""
-    sure: float | None = None
-    """The confidence that ends the effort for a board. The default was chosen on validation boards."""
+    sure: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 0.99)")] = None
+    """The confidence that ends the effort for a board."""
     steps: Annotated[int | None, tyro.conf.arg(help_behavior_hint=f"(default: adaptive; {STEPS} with --votes)")] = None
     """Number of Kuramoto steps T of every start, without adaptive effort. (`akorn eval` uses the 16 of training by
     default, as the paper does to compare models; `akorn eval --as-solve` scores what is done here.)"""
