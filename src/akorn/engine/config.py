@@ -56,6 +56,16 @@ class EmaConfig:
 
 
 @dataclass(frozen=True)
+class CarryConfig:
+    """Training that carries states on from one training step to the next (`akorn.engine.carried`)."""
+
+    segments: tuple[int, int] | None = None
+    """A sample stays for this many training steps, drawn from this range; None: each step begins anew."""
+    halt: bool = True
+    """Let a sample leave earlier, as soon as it is done (for Sudoku: solved)."""
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """A whole training run, apart from the task."""
 
@@ -70,6 +80,7 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
+    carry: CarryConfig = field(default_factory=CarryConfig)
     weights: Weights = "average"
     """Which weights are scored and become the finished model: the moving average if there is one, or the last ones."""
     precision: Precision = "float32"
@@ -115,6 +126,10 @@ _FREE = {
 }
 
 
+_LATER = flatten({"carry": asdict(CarryConfig())})
+"""What runs had whose checkpoints do not name these settings."""
+
+
 def check(config: TrainConfig) -> None:
     """Refuse impossible values, with the value and what was expected."""
     o, s, e = config.optimiser, config.schedule, config.ema
@@ -151,6 +166,11 @@ def check(config: TrainConfig) -> None:
         ("compile", config.compile, config.compile in ("auto", "yes", "no"), "auto, yes or no"),
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
+    segments = config.carry.segments
+    fine = segments is None or 1 <= segments[0] <= segments[1]
+    rules.append(("carry.segments", segments, fine, "two numbers from 1 on, the smaller one first"))
+    if segments is not None and not config.drop_last:
+        raise AkornError("carry.segments needs drop_last: carried samples keep their slots, so no batch can be smaller")
     if config.graph and config.precision == "fp16":
         raise AkornError("graph cannot be combined with precision 'fp16'; use bf16, tf32 or float32")
     for name, value, fine, expected in rules:
@@ -159,11 +179,14 @@ def check(config: TrainConfig) -> None:
 
 
 def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:
-    """What a resumed run may not change, as "name was A, now B" for each setting that differs."""
+    """What a resumed run may not change, as "name was A, now B" for each setting that differs.
+
+    A setting that the checkpoint does not know, because it is older, had its default value.
+    """
     free = set(_FREE)
     if now.schedule.name == "constant":  # with a constant schedule a run may become longer
         free |= {"epochs", "steps"}
-    before, after = flatten(saved), flatten(asdict(now))
+    before, after = {**_LATER, **flatten(saved)}, flatten(asdict(now))
     names = [name for name in {**before, **after} if name not in free]
     missing = object()
     return [
