@@ -18,11 +18,12 @@ Compile = Literal["auto", "yes", "no"]
 class OptimiserConfig:
     """The optimiser and its step size."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
+    name: Literal["adam", "adamw", "muon", "sgd"] = "adam"
+    """muon: Muon for the matrices of linear maps, Adam for the rest (`akorn.engine.muon`)."""
     learning_rate: float = 1e-3
     """The peak learning rate; the schedule multiplies it."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay rates of Adam's two running means (adam and adamw)."""
+    """Decay rates of Adam's two running means (adam and adamw; with muon, of what it leaves to Adam)."""
     momentum: float = 0.9
     """Momentum (sgd)."""
     weight_decay: float = 0.0
@@ -144,7 +145,7 @@ def check(config: TrainConfig) -> None:
         ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "0.01 or more, and at most 10⁹"),
         ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
         ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
-        ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),
+        ("optimiser.name", o.name, o.name in ("adam", "adamw", "muon", "sgd"), "adam, adamw, muon or sgd"),
         ("optimiser.learning_rate", o.learning_rate, 0 < o.learning_rate < math.inf, "above 0"),
         ("optimiser.betas", o.betas, all(0 <= b < 1 for b in o.betas), "each in [0, 1)"),
         ("optimiser.momentum", o.momentum, 0 <= o.momentum < 1, "in [0, 1)"),
