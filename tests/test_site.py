@@ -76,7 +76,7 @@ def test_the_reference_names_nothing_that_is_gone(name: str) -> None:
     [
         ("docs/objects.md", "[x](../results/objects.md)", "[x](results/objects.md)"),
         ("docs/objects.md", "[x](objects-examples.md#shapes)", "[x](objects-examples.md#shapes)"),
-        ("docs/sudoku.md", "[x](../src/akorn/weights/sudoku/README.md)", "[x](cards/sudoku.md)"),
+        ("docs/sudoku.md", "[x](../src/akorn/weights/sudoku-base/README.md)", "[x](cards/sudoku-base.md)"),
         ("docs/robustness.md", "[x](../src/akorn/theory.py)", "[x](files/src/akorn/theory.py)"),
         ("docs/tutorials/layer.md", "[x](../../RESULTS.md#speed)", "[x](../results/index.md#speed)"),
         ("RESULTS.md", "[x](docs/robustness.md)", "[x](../robustness.md)"),

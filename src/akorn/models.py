@@ -34,6 +34,7 @@ __all__ = [
     "list_models",
     "load_model",
     "room_of_model",
+    "shipped_folder",
     "training_of",
 ]
 
@@ -41,6 +42,8 @@ WEIGHTS = Path(__file__).parent / "weights"
 """The folder with the shipped models."""
 HUB = "hf:"
 """The prefix of names on the Hugging Face hub."""
+STAND_INS: dict[str, str] = {"sudoku": "sudoku-base"}
+"""Names without weights of their own yet → the shipped model that they mean."""
 HEAD = "head."
 """The prefix of the weights of a classifier's head."""
 
@@ -48,7 +51,14 @@ HEAD = "head."
 def list_models(*, pretrained: bool = False) -> list[str]:
     """The names that `create_model` knows; with `pretrained` only those whose weights ship."""
     shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{CONFIG_FILE}")}
+    shipped |= {name for name, meant in STAND_INS.items() if meant in shipped}
     return sorted(shipped if pretrained else shipped | set(rooms.models()))
+
+
+def shipped_folder(name: str) -> Path:
+    """The folder of shipped weights by their name."""
+    own = WEIGHTS / name
+    return own if os.path.exists(own / CONFIG_FILE) else WEIGHTS / STAND_INS.get(name, name)
 
 
 def create_model(
@@ -65,7 +75,7 @@ def create_model(
     from akorn.hub import load_weights, read_config, read_folder
 
     name = name.replace("_", "-")
-    folder, shipped = WEIGHTS / name, list_models(pretrained=True)
+    folder, shipped = shipped_folder(name), list_models(pretrained=True)
     if name not in list_models():
         raise AkornError(unknown("model", name, list_models()))
     if pretrained and name not in shipped:
@@ -134,7 +144,7 @@ def room_of_model(name_or_folder: str | Path) -> str | None:
     name = str(name_or_folder).replace("_", "-")
     if _repository(name_or_folder) is not None:
         name_or_folder = _find(name_or_folder, {})
-    for folder in (Path(name_or_folder), WEIGHTS / name):
+    for folder in (Path(name_or_folder), shipped_folder(name)):
         try:
             task = read_object(folder / CONFIG_FILE).get("task")
         except (AkornError, ValueError):  # the latter for a zero byte
@@ -183,7 +193,7 @@ def _here(name_or_folder: str | Path) -> Path:
     """
     folder, name = Path(name_or_folder), str(name_or_folder).replace("_", "-")
     own = os.path.exists(folder / CONFIG_FILE) or name not in list_models(pretrained=True)
-    return folder if own else WEIGHTS / name
+    return folder if own else shipped_folder(name)
 
 
 def _find(name_or_folder: str | Path, hub: dict[str, Any]) -> Path:

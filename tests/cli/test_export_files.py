@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 
-from akorn.models import WEIGHTS, list_models, load_model
+from akorn.models import list_models, load_model, shipped_folder
 from akorn.rooms import parts
 from akorn.sudoku import SudokuConfig, build
 
@@ -38,7 +38,7 @@ def test_a_pt2_of_every_shipped_model(akorn_here: Akorn, tmp_path: Path, name: s
     assert (told["model"], told["file"], told["format"]) == (name, f"{name}.pt2", "pt2")
     extra: dict[str, Any] = {"card": "", "steps": ""}
     loaded = torch.export.load(tmp_path / told["file"], extra_files=extra).module()
-    assert extra["card"] == (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
+    assert extra["card"] == (shipped_folder(name) / "README.md").read_text(encoding="utf-8")
     assert extra["steps"] == str(told["steps"])
     program = parts("export")[model.task].program(model, steps).eval()
     for batch in (1, 3):

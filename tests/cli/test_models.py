@@ -35,7 +35,7 @@ def test_every_shipped_model_has_size_scores_and_a_command(akorn_here: Akorn) ->
     assert sorted(told) == models.list_models()
     for name in models.list_models(pretrained=True):
         entry = told[name]
-        weights = models.WEIGHTS / name / "model.safetensors"
+        weights = models.shipped_folder(name) / "model.safetensors"
         assert entry["pretrained"] is True
         assert entry["megabytes"] == pytest.approx(weights.stat().st_size / 1e6, abs=0.1)
         assert entry["about"]

@@ -82,9 +82,25 @@ def test_bad_boards_never_stop_the_others(akorn: Akorn, model: Path) -> None:
 def test_no_solution_found_says_so(akorn_here: Akorn, model: Path) -> None:
     result = akorn_here("solve", EASY, "--model", model, "--steps", 1)
     assert result.returncode == 1
-    assert "no solution found; the best attempt has" in result.stderr
+    assert "not solved; the best attempt has" in result.stderr
     assert "times in" in result.stderr or "twice in" in result.stderr
     assert len(result.stderr) < 400  # a few clashes, then their number
+
+
+def test_adaptive_effort_is_the_default_and_told(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
+    result = akorn_here("solve", SOLVED, "--model", model, "--device", "cpu")
+    assert result.returncode == 0
+    assert result.stderr == "effort: 1 start, 32 steps together; the limit is 16 starts of 1,024 steps\n"
+    result = akorn_here("solve", EASY, "--model", model, "--effort", "2x64")
+    assert result.returncode == 1
+    assert "confidence" in result.stdout
+    assert "try a higher limit, such as --effort 4x128" in result.stderr
+    assert "effort: 2 starts, 192 steps together; the limit" in result.stderr
+    (tmp_path / "boards.txt").write_text(f"{SOLVED}\n{EASY}\n")
+    result = akorn_here("solve", "boards.txt", "--model", model, "--effort", "2x64", "--json")
+    assert [json.loads(line)["effort"] for line in result.stdout.splitlines()] == [32, 192]
+    assert "effort: 112 steps of all starts per board on average; the limit is 2 starts of 64" in result.stderr
+    assert "where 1 of the boards ended unsure" in result.stderr
 
 
 def test_the_bundled_puzzle_watching_and_an_animation(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
@@ -111,6 +127,11 @@ def test_the_bundled_puzzle_watching_and_an_animation(akorn_here: Akorn, model: 
         (["1" * 300], ["81", "300"]),  # too long for the name of a file
         (["."], ["is a folder"]),
         ([SOLVED, "--watch", "--json"], ["--watch", "--json"]),
+        ([SOLVED, "--effort", "much"], ["STARTSxSTEPS", "'much'"]),
+        ([SOLVED, "--effort", "2x50"], ["multiple of 32", "50"]),
+        ([SOLVED, "--sure", "2"], ["between 0 and 1", "2"]),
+        ([SOLVED, "--effort", "2x64", "--steps", "3"], ["--steps and --votes fix the effort"]),
+        ([SOLVED, "--vote", "energy"], ["--vote energy", "--steps"]),
     ],
 )
 def test_mistakes(akorn_here: Akorn, model: Path, words: list[str], parts: list[str]) -> None:
@@ -193,12 +214,17 @@ def test_boards_without_one_solution_are_named(
 ) -> None:
     words = ["--model", model, "--steps", 1, "--votes", 1]
     result = akorn_here("solve", board, *words)
-    assert result.returncode == 1
-    assert f"akorn: this board has {said}\n" in result.stderr
-    assert ("try more --steps" in result.stderr) is (solutions != 0)
+    assert result.returncode == 2
+    assert result.stderr == f"akorn: this board has {said}\n"
+    assert result.stdout == ""
     result = akorn_here("solve", board, *words, "--json")
+    assert result.returncode == 2
     assert json.loads(result.stdout)["solutions"] == solutions
     assert result.stderr == f"akorn: this board has {said}\n"
+    result = akorn_here("solve", f"{SOLVED}\n{board}", *words)
+    assert result.returncode == 2
+    assert f"akorn: line 2: this board has {said}\n" in result.stderr
+    assert "1 board does not have exactly one solution" in result.stderr
     assert "solutions" not in json.loads(akorn_here("solve", SOLVED, *words, "--json").stdout)
 
 
@@ -214,7 +240,6 @@ def test_both_helps_say_why_their_defaults_differ(akorn_here: Akorn) -> None:
     solve = " ".join(akorn_here("solve", "--help").stdout.replace("│", " ").split())
     scored = " ".join(akorn_here("eval", "--help").stdout.replace("│", " ").split())
     assert "`akorn eval` uses the 16 of training by default" in solve
-    assert "`akorn eval` uses 1 by default" in solve
-    assert "`akorn solve` uses 64" in scored
-    assert "`akorn solve` uses 8" in scored
+    assert "16x1024 on a CPU, 64x2048 on a GPU" in solve
+    assert "`akorn solve` takes as many as a board needs, up to a limit" in scored
     assert "exit status is 0 if every answer is a valid Sudoku, 1 if one is not" in solve

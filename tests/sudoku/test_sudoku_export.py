@@ -24,13 +24,14 @@ from akorn.sudoku import EXAMPLES, Solver, SudokuConfig, build
 from akorn.sudoku.board import format_board, parse_board
 from akorn.sudoku.board_files import load_csv
 from akorn.sudoku.config import ItrSAConfig
+from akorn.sudoku.effort import Effort
 from akorn.sudoku.export import program
 from akorn.sudoku.generate import make
 from akorn.sudoku.model import SudokuModel
 from akorn.sudoku.onnx_runner import OnnxRunner
 
 BOARDS = Path(__file__).parents[3] / "shared" / "data" / "sudoku"
-SHIPPED = ["sudoku", "sudoku-paper"]
+SHIPPED = ["sudoku-base", "sudoku-paper"]
 T = 4
 
 
@@ -184,10 +185,12 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
     write.write(run, facts_of(run, small, "mine", ""), path)
     solver = Solver.from_pretrained(path)
     assert solver.solve(EXAMPLES["easy"], 4).board == Solver(small, "cpu").solve(EXAMPLES["easy"], 4).board
+    effort = Effort(2, 64, sure=1.0)
+    mine, its = (each.solve(EXAMPLES["easy"], effort=effort) for each in (Solver(small, "cpu"), solver))
+    assert (its.effort, its.votes) == (mine.effort, mine.votes)  # its answers are read at the end of a round alone
     assert not solver.can_watch
     for work, words in [
         (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps a call: 5 steps are no multiple"),
-        (lambda: solver.solve(EXAMPLES["easy"], 4, early_exit=0.1), "early exit needs AKOrN's energy in torch"),
         (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "every step is seen with --steps 1"),
         (lambda: Solver.from_pretrained(path, backend="torch"), "torch cannot run"),
         (lambda: Solver.from_pretrained(path, device="cuda"), "float32 on the CPU"),

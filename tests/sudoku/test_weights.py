@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from akorn.models import WEIGHTS, create_model, list_models
+from akorn.models import create_model, list_models, shipped_folder
 from akorn.sudoku import EXAMPLES, Solver
 from akorn.sudoku.board import format_board
 from akorn.sudoku.board_files import load_csv
@@ -16,10 +16,10 @@ BOARDS = Path(__file__).parents[3] / "shared" / "data" / "sudoku"
 
 
 def test_what_ships() -> None:
-    assert {"sudoku", "sudoku-paper"} <= set(list_models(pretrained=True))
-    for name in ("sudoku", "sudoku-paper"):
-        assert (WEIGHTS / name / "model.safetensors").stat().st_size < 8_000_000
-        card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
+    assert {"sudoku", "sudoku-base", "sudoku-paper"} <= set(list_models(pretrained=True))
+    for name in ("sudoku", "sudoku-base", "sudoku-paper"):
+        assert (shipped_folder(name) / "model.safetensors").stat().st_size < 8_000_000
+        card = (shipped_folder(name) / "README.md").read_text(encoding="utf-8")
         for word in ("recipe", "seed", "data", "accuracy"):
             assert word in card
         model = create_model(name, pretrained=True)

@@ -159,7 +159,7 @@ class Failing(exported.ExportedModel):
 
 
 def test_an_export_that_fails_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
-    model = Failing("sudoku", tmp_path)
+    model = Failing("sudoku-base", tmp_path)
     for _ in range(2):
         assert model.state()["state"] == "making"
         end = time.monotonic() + 60
@@ -172,10 +172,10 @@ def test_an_export_that_fails_is_told_and_may_be_tried_again(tmp_path: Path) -> 
 def test_files_are_named_by_their_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that other weights are never taken for them."""
     for name, content in (("one", b"1"), ("two", b"2")):
-        (tmp_path / name / "sudoku").mkdir(parents=True)
-        (tmp_path / name / "sudoku" / exported.WEIGHTS_FILE).write_bytes(content)
+        (tmp_path / name / "sudoku-base").mkdir(parents=True)
+        (tmp_path / name / "sudoku-base" / exported.WEIGHTS_FILE).write_bytes(content)
     names = []
     for name in ("one", "two"):
         monkeypatch.setattr(exported, "WEIGHTS", tmp_path / name)
-        names.append(exported.ExportedModel("sudoku", tmp_path).path.name)
+        names.append(exported.ExportedModel("sudoku-base", tmp_path).path.name)
     assert names[0] != names[1]

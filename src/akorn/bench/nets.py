@@ -60,7 +60,7 @@ def sudoku(setup: Setup) -> Iterator[Piece]:
 
 def vote(setup: Setup) -> Iterator[Piece]:
     """The energy vote with K = 100 and T = 128, per board in a full batch: from the puzzles to the answers."""
-    from akorn.sudoku import early_exit, voting
+    from akorn.sudoku import voting
     from akorn.sudoku.model import SudokuModel
 
     boards, votes, steps = (40 if setup.device.type == "cuda" else 2, 100, 128) if setup.size == "full" else (2, 2, 3)
@@ -83,7 +83,7 @@ def vote(setup: Setup) -> Iterator[Piece]:
     def forward(net: nn.Module, inputs: Inputs, steps: int) -> Tensor:
         assert isinstance(net, SudokuModel)
         puzzles, x0 = inputs
-        return early_exit.evolve(net, puzzles, steps, x0=x0, energy=osc.energy)[0].logits
+        return net.evolve(puzzles, steps, x0=x0, energy=osc.energy).logits
 
     layer = _layers(net)[0]
     traffic = steps * step_traffic(layer, x0.numel(), setup.itemsize, "forward")

@@ -49,7 +49,7 @@ def entries() -> list[Entry]:
     """Every model that can be loaded or built, those that ship first, by task and name."""
     shipped, found = models.list_models(pretrained=True), []
     for name in models.list_models():
-        task = models.room_of_model(models.WEIGHTS / name if name in shipped else name) or ""
+        task = models.room_of_model(models.shipped_folder(name) if name in shipped else name) or ""
         found.append(_shipped(name, task) if name in shipped else _trained(name, task))
     return sorted(found, key=lambda entry: (not entry.pretrained, _place(entry.task), entry.name))
 
@@ -59,7 +59,7 @@ def _place(task: str) -> int:
 
 
 def _shipped(name: str, task: str) -> Entry:
-    folder = models.WEIGHTS / name
+    folder = models.shipped_folder(name)
     weights = folder / WEIGHTS_FILE
     size = round(weights.stat().st_size / 1e6, 1) if weights.is_file() else None
     use = getattr(rooms.part(task, "commands"), "USE", "akorn eval {model}") if task else ""

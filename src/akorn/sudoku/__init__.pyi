@@ -12,6 +12,7 @@ from .data import SudokuData as SudokuData
 from .difficulty import difficulty_of as difficulty_of
 from .difficulty import rounds_of_singles as rounds_of_singles
 from .difficulty import search_nodes as search_nodes
+from .effort import Effort as Effort
 from .examples import EXAMPLES as EXAMPLES
 from .model import SudokuModel as SudokuModel
 from .net import build as build

@@ -15,7 +15,7 @@ from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig
 from akorn.sudoku.net import GRID, Result, SudokuNet
 
 
-class _Baseline(SudokuNet):
+class Baseline(SudokuNet):
     """Embedding, an iterated body, and a head. The start is not random: `generator` and `x0` have no effect."""
 
     def evolve(
@@ -29,8 +29,8 @@ class _Baseline(SudokuNet):
         each_step: bool = False,
     ) -> Result:
         """See `SudokuNet.evolve`."""
-        x, steps = self._embed(puzzle, steps)
-        x = self.prepare(x, steps)
+        steps = self.config.steps if steps is None else steps
+        x = self.begin(puzzle, steps)
         energies: list[Tensor] = []
         each: list[Tensor] = []
         for _ in range(steps):
@@ -44,6 +44,11 @@ class _Baseline(SudokuNet):
             torch.stack(energies) if energies else None,
             torch.stack(each) if each else None,
         )
+
+    def begin(self, puzzle: Tensor, steps: int) -> Tensor:
+        """The state of puzzles [B, 81] before the last block's steps, [B, 81, C]."""
+        x, steps = self._embed(puzzle, steps)
+        return self.prepare(x, steps)
 
     @abstractmethod
     def prepare(self, x: Tensor, steps: int) -> Tensor:
@@ -62,7 +67,7 @@ class _Baseline(SudokuNet):
         raise ValueError(f"{type(self).__name__} has no energy")
 
 
-class ItrSASudoku(_Baseline):
+class ItrSASudoku(Baseline):
     """ItrSA for Sudoku, and the Transformer (eight blocks, one step)."""
 
     def __init__(self, config: ItrSAConfig | None = None) -> None:
@@ -108,7 +113,7 @@ class ItrSASudoku(_Baseline):
         return cast(ItrSABlock, self.body.blocks[-1])
 
 
-class EnergyTransformerSudoku(_Baseline):
+class EnergyTransformerSudoku(Baseline):
     """The Energy Transformer for Sudoku; its energy is its own."""
 
     has_energy = True

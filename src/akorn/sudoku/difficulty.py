@@ -15,10 +15,13 @@ the squares followed at once. Boards that are dug to as many givens have longer 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
+from multiprocessing import get_context
 from typing import Literal, get_args
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from akorn.sudoku.board import as_board
 from akorn.sudoku.exact import Search, rounds_of_naked_singles, to_candidates
@@ -37,7 +40,8 @@ def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
     A node is one state of the board, the puzzle itself or the puzzle with some guesses, in which singles and locked
     candidates are followed as far as they go. A state that is neither solved nor contradictory then has a square with
     the fewest candidates, and each of these, as a guess, is a further node. The search goes on after the solution, so
-    it also proves that there is no other; 1 means that no guess is needed.
+    it also proves that there is no other; 1 means that no guess is needed. A search that knows singles alone and counts
+    every digit that it places, as is common, has some ten times as many nodes on hard boards.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
@@ -45,6 +49,39 @@ def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
     for _ in search:
         pass
     return search.nodes
+
+
+NODES = (1, 10, 30, 100, 300, 1000)
+"""The upper ends of the groups of boards by search nodes; a last group has more."""
+_MANY = 2000  # boards from which several processes pay off
+
+
+def count_nodes(puzzles: Iterable[ArrayLike], workers: int = 1) -> NDArray[np.int64]:
+    """The search nodes of many boards; with several workers where they are many."""
+    boards = [as_board(puzzle).tobytes() for puzzle in puzzles]
+    if workers <= 1 or len(boards) < _MANY:
+        return np.array([_nodes(board) for board in boards], dtype=np.int64)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return np.array(list(pool.map(_nodes, boards, chunksize=100)), dtype=np.int64)
+
+
+@lru_cache(maxsize=100_000)
+def _nodes(board: bytes) -> int:
+    return search_nodes(list(board))
+
+
+def by_nodes(nodes: ArrayLike, solved: ArrayLike) -> dict[str, tuple[float, int]]:
+    """Accuracy in percent and number of boards in each group of search nodes, such as "11-30" and "1001+"."""
+    counts, right = np.asarray(nodes), np.asarray(solved, dtype=bool)
+    group = np.searchsorted(NODES, counts)  # [B]
+    lows = (1, *(end + 1 for end in NODES))
+    ends = (*NODES, None)
+    found = {}
+    for number, (low, end) in enumerate(zip(lows, ends, strict=True)):
+        name = f"{low}+" if end is None else str(low) if low == end else f"{low}-{end}"
+        if (here := group == number).any():
+            found[name] = (100.0 * float(right[here].mean()), int(here.sum()))
+    return found
 
 
 def rounds_of_singles(puzzle: ArrayLike) -> int | None:

@@ -6,7 +6,6 @@ A board counts as solved when all its blanks are right. Scores are in percent.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -17,62 +16,63 @@ from torch import Tensor
 
 from akorn.runtime.devices import missing_for_compile
 from akorn.runtime.progress import progress_bar
-from akorn.sudoku import voting
+from akorn.sudoku import adaptive, voting
 from akorn.sudoku.difficulty import DIFFICULTIES, difficulty_of
+from akorn.sudoku.effort import CHECK, Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.samples import Floats, Samples, SampleVote, auroc, within_auroc
 from akorn.sudoku.voting import ENERGIES, EnergyName, Precision, Tally, VoteConfig
+
+__all__ = [
+    "Evaluation", "SampleVote", "Samples", "Spent", "VoteName", "auroc", "energy_over_steps", "evaluate", "within_auroc"
+]  # fmt: skip
 
 VoteName = Literal["sum", "last", "confidence", "majority", "average", "first"]
 """Which start's answer counts: the one with the lowest energy, summed over the steps or before the last step; the most
 confident one; the most frequent digit of each square; the digit of the highest mean probability; the first start's."""
 
-SampleVote = Literal["sum", "last", "confidence"]
-"""The votes that choose among whole answers by one number."""
-
-Floats = NDArray[np.float32]
 _COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU (about 20 s) pays off
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Every start of every board."""
+class Spent:
+    """What adaptive effort came to."""
 
-    last: Floats | None  # [B, K] energy before the last step
-    sum: Floats | None  # [B, K] energy summed over the steps
-    confidence: Floats  # [B, K] mean over the blanks of the highest probability
-    correct: NDArray[np.bool_]  # [B, K]
+    limit: Effort
+    mean: float
+    """Sample-steps per board: the steps of all starts of all rounds."""
+    used: NDArray[np.int64]
+    """[B]: sample-steps of each board."""
+    round: NDArray[np.int64]
+    """[B]: the round that it left in, from 0."""
+    sure: NDArray[np.bool_]
+    """[B]: whether its answer was good enough to stop before the limit."""
+    solved: NDArray[np.bool_]
 
-    def score(self, vote: SampleVote = "sum") -> Floats:
-        """What a vote makes largest: the confidence, or the negative energy."""
-        if vote == "confidence":
-            return self.confidence
-        return -self.energy(vote)
+    def as_json(self) -> dict[str, Any]:
+        """The limit, the rule and what was spent, as JSON values; accuracies in percent."""
+        rounds = [
+            {"starts": starts, "steps": steps, **_group(self.round == number, self.solved)}
+            for number, (starts, steps) in enumerate(self.limit.rounds)
+        ]
+        return {
+            "starts": self.limit.starts,
+            "steps": self.limit.steps,
+            "sure": self.limit.sure,
+            "stop": self.limit.stop,
+            "check": CHECK,
+            "sample_steps_per_board": self.mean,
+            "rounds": rounds,
+            "sure_boards": _group(self.sure, self.solved),
+            "unsure_boards": _group(~self.sure, self.solved),
+        }
 
-    def energy(self, vote: Literal["sum", "last"] = "sum") -> Floats:
-        """The energy that a vote uses."""
-        values = self.sum if vote == "sum" else self.last
-        if values is None:
-            raise ValueError("the model has no energy")
-        return values
 
-    def auroc(self, vote: SampleVote = "sum") -> float:
-        """How well a vote's number tells right answers of a board from its wrong ones.
-
-        This is the share of pairs (a correct and a wrong answer to one board) in which the correct one has the lower
-        energy or the higher confidence. Different boards are not compared: their energies differ with the givens.
-        """
-        return within_auroc(self.score(vote), self.correct)
-
-    def accuracy_against_votes(self, votes: Sequence[int], vote: SampleVote = "sum") -> dict[int, float]:
-        """Board accuracy of a vote among the first k starts, for each k."""
-        score = self.score(vote)
-        score = np.where(np.isfinite(score), score, -np.inf)
-        rows = np.arange(len(score))
-        most = score.shape[1]
-        if wrong := [k for k in votes if not 1 <= k <= most]:
-            raise ValueError(f"votes must lie between 1 and {most}, got {wrong[0]}")
-        return {k: 100.0 * float(self.correct[rows, score[:, :k].argmax(1)].mean()) for k in votes}
+def _group(chosen: NDArray[np.bool_], solved: NDArray[np.bool_]) -> dict[str, Any]:
+    """How many boards are chosen, and their accuracy."""
+    count = int(chosen.sum())
+    return {"boards": count, "accuracy": 100.0 * float(solved[chosen].mean()) if count else None}
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Evaluation:
     steps: int
     votes: int
     seconds: float
-    mean_steps: float
-    """The mean number of steps of the starts; it is below `steps` only with early exit."""
+    spent: Spent | None = None
+    """With adaptive effort: `steps` and `votes` are then its limit."""
 
     def as_json(self) -> dict[str, Any]:
         """The scores as JSON values."""
@@ -115,8 +115,7 @@ class Evaluation:
             "steps": self.steps,
             "votes": self.votes,
             "seconds": self.seconds,
-            "mean_steps": self.mean_steps,
-        }
+        } | ({"effort": self.spent.as_json()} if self.spent is not None else {})
 
 
 def evaluate(
@@ -132,19 +131,23 @@ def evaluate(
     precision: Precision = "auto",
     energy: EnergyName = "paper",
     samples: bool = False,
-    early_exit: float | None = None,
+    effort: Effort | None = None,
     compile: bool | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
-    vote: by default "sum", or "average" for a model without energies. early_exit: stop samples that have settled,
-    see `VoteConfig`; None for T steps each. compile: by default on CUDA where it pays off.
+    effort: adaptive effort up to a limit, with the confidence vote, in place of `steps` and `votes`.
+    vote: by default "sum", or "average" for a model without energies. compile: by default on CUDA where it pays off.
     Several processes (accelerate launch) share the work and all return the same.
     """
     puzzle, truth = _boards(puzzles), _boards(solutions)
     if puzzle.shape != truth.shape:
         raise ValueError(f"puzzles and solutions must have the same shape, got {puzzle.shape} and {truth.shape}")
+    if effort is not None:
+        if steps is not None or votes != 1 or samples or vote not in (None, "confidence"):
+            raise ValueError("with an effort, steps, votes and the vote are given by it, and samples are not kept")
+        return _with_effort(model, puzzle, truth, effort, seed, chunk, precision, progress)
     steps = model.config.steps if steps is None else steps
     vote = vote if vote is not None else "sum" if model.has_energy else "average"
     if vote not in get_args(VoteName):
@@ -152,7 +155,7 @@ def evaluate(
     if vote in ("sum", "last") and not model.has_energy:
         others = "confidence, majority or average"
         raise ValueError(f"vote is {vote!r}, but {type(model).__name__} has no energy; use {others}")
-    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples, early_exit=early_exit)
+    config = VoteConfig(steps, votes, seed, chunk, precision, energy, samples)
     if compile is None:
         large = model.embedding.weight.is_cuda and len(puzzle) * votes * steps >= _COMPILE_FROM
         compile = large and missing_for_compile("cuda") is None
@@ -187,34 +190,40 @@ def evaluate(
         steps,
         votes,
         time.monotonic() - began,
-        float(tally.used.sum()) / (len(puzzle) * votes),
     )
 
 
-def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """The probability that a positive scores higher than a negative, ties counted half; NaN if one kind is missing.
-
-    Equals the area under the ROC curve: (R − P(P + 1)/2) / (P · N), with R the sum of the positives' ranks.
-    """
-    values, labels = np.asarray(scores, dtype=np.float64).ravel(), np.asarray(positive, dtype=bool).ravel()
-    if values.shape != labels.shape:
-        raise ValueError(f"there must be one label per score, got {values.size} scores and {labels.size} labels")
-    count, rest = int(labels.sum()), int((~labels).sum())
-    if not count or not rest:
-        return float("nan")
-    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]  # equal values share their mean rank, from 1
-    return float((ranks[labels].sum() - count * (count + 1) / 2) / (count * rest))
-
-
-def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """`auroc` over pairs within the same row; scores and labels are [rows, columns]."""
-    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
-    pairs = labels.sum(1) * (~labels).sum(1)  # [rows]
-    if not pairs.any():
-        return float("nan")
-    rows = np.flatnonzero(pairs)
-    return float(np.average([auroc(values[row], labels[row]) for row in rows], weights=pairs[rows]))
+def _with_effort(
+    model: SudokuNet,
+    puzzle: NDArray[np.uint8],
+    truth: NDArray[np.uint8],
+    effort: Effort,
+    seed: int,
+    chunk: int | None,
+    precision: Precision,
+    progress: bool,
+) -> Evaluation:
+    """`evaluate` with adaptive effort."""
+    began = time.monotonic()
+    was_training = model.training
+    model.eval()
+    try:
+        with progress_bar(f"{len(puzzle)} boards, effort up to {effort}", wanted=progress) as report:
+            found = adaptive.run(
+                model, torch.from_numpy(puzzle), effort, seed=seed, precision=precision, chunk=chunk, progress=report
+            )
+    finally:
+        model.train(was_training)
+    answers = found.answer.cpu().numpy()
+    solved: NDArray[np.bool_] = (answers == truth).all(1)
+    used, sure = found.used.cpu().numpy(), found.sure(effort).cpu().numpy()
+    accuracy = 100.0 * float(solved.mean())
+    spent = Spent(effort, float(used.mean()), used, found.round.cpu().numpy(), sure, solved)
+    return Evaluation(
+        accuracy, "confidence", {"confidence": accuracy}, _by_givens(puzzle, solved), _by_difficulty(puzzle, solved),
+        answers, solved, None, found.confidence.cpu().numpy(), None, effort.steps, effort.starts,
+        time.monotonic() - began, spent,
+    )  # fmt: skip
 
 
 @torch.no_grad()
@@ -268,5 +277,6 @@ def _samples(tally: Tally) -> Samples:
 
     assert tally.correct is not None  # samples were requested
     assert tally.confidence is not None
-    confidence = tally.confidence.cpu().numpy()
-    return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy())
+    assert tally.answer is not None
+    confidence, answer = tally.confidence.cpu().numpy(), tally.answer.cpu().numpy()
+    return Samples(array(tally.last), array(tally.total), confidence, tally.correct.cpu().numpy(), answer)

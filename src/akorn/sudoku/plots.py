@@ -1,7 +1,8 @@
-"""Plots of an evaluation: energy over steps, energy of right and wrong answers, accuracy against T and against K."""
+"""Plots of an evaluation: energy over steps, and by correctness; accuracy against T, against K and by search nodes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from akorn.errors import AkornError
 from akorn.runtime.files import replacing
-from akorn.sudoku.evaluate import within_auroc
+from akorn.sudoku.samples import within_auroc
 
 _RIGHT, _WRONG = "#2a78b5", "#d1603d"
 _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
@@ -99,6 +100,36 @@ def plot_accuracy(
         axis.set_xticks(sorted(numbers))
         axis.set_xticks([], minor=True)
     axis.legend(frameon=False, loc="best")
+    return _save(figure, out)
+
+
+def plot_by_nodes(curves: Mapping[str, Mapping[str, tuple[float, int]]], out: str | Path) -> Path:
+    """Board accuracy in percent by the exact solver's search nodes.
+
+    curves: (accuracy, number of boards) by group, such as "11-30", by label.
+    """
+    if not curves or not all(curves.values()):
+        raise ValueError("there is no accuracy to plot")
+    names = sorted(
+        {name for groups in curves.values() for name in groups}, key=lambda name: int(re.split(r"[-+]", name)[0])
+    )
+    figure, (axis,) = _figure(1, "board accuracy (%)", width=6.4)
+    width = 0.8 / len(curves)
+    for number, (colour, (label, groups)) in enumerate(zip(_cycle(len(curves)), curves.items(), strict=True)):
+        places = [
+            place + (number - (len(curves) - 1) / 2) * width for place, name in enumerate(names) if name in groups
+        ]
+        heights = [groups[name][0] for name in names if name in groups]
+        bars = axis.bar(places, heights, width, color=colour, label=label)
+        if len(curves) == 1:
+            axis.bar_label(bars, [f"{groups[name][1]:,}" for name in names if name in groups], fontsize=8, color="0.35")
+    axis.set(xlabel="search nodes of the exact solver", ylim=(0, 108), xticks=range(len(names)))
+    axis.set_xticklabels([name.replace("-", "–") for name in names])
+    axis.grid(visible=False, axis="x")
+    if len(curves) == 1:
+        axis.set_title("above the bars: the number of boards", fontsize=9, color="0.35")
+    else:
+        axis.legend(frameon=False, loc="best")
     return _save(figure, out)
 
 

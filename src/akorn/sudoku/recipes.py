@@ -169,9 +169,9 @@ def sudoku_energy_transformer() -> SudokuRecipe:
     return _paper(EnergyTransformerConfig())
 
 
-@RECIPES.add(weights="sudoku")
+@RECIPES.add(weights="sudoku-base")
 def sudoku_best() -> SudokuRecipe:
-    """The shipped solver: the paper's model, symmetries, T from a range, hard boards with 17–38 digits shown.
+    """The first shipped solver: the paper's model, symmetries, T from a range, hard boards with 17–38 digits shown.
 
     Meant for a `--data.path` with 17-clue boards; generated boards have at least 26 givens.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, overload
 
@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from akorn import oscillators as osc
 from akorn.errors import AkornError
 from akorn.runtime.devices import pick_device
-from akorn.sudoku import voting
+from akorn.sudoku import adaptive, voting
 from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_board, is_valid_solution, parse_board
+from akorn.sudoku.effort import Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import Runner, SudokuNet
 from akorn.sudoku.voting import Precision, VoteConfig
@@ -44,12 +46,16 @@ class Answer:
     conflicts: tuple[Conflict, ...]
     """Digits that occur more than once in a row, column or box."""
     steps: int
+    """The steps that the winning start took."""
     votes: int
+    """Starts of the board; with adaptive effort those of its last round."""
     start: int
     """The number of the winning start, from 0."""
     seed: int
-    mean_steps: float
-    """The mean number of steps of the starts; it is below `steps` only with early exit."""
+    effort: int
+    """Sample-steps that the board took: the steps of all its starts together."""
+    at_limit: bool = False
+    """Whether adaptive effort ended at its limit, without an answer that is good enough."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ class Solver:
         seed: int = ...,
         *,
         prefer_valid: bool = ...,
-        early_exit: float | None = ...,
+        effort: Effort | None = ...,
         vote: Vote | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> Answer: ...
@@ -132,7 +138,7 @@ class Solver:
         seed: int = ...,
         *,
         prefer_valid: bool = ...,
-        early_exit: float | None = ...,
+        effort: Effort | None = ...,
         vote: Vote | None = ...,
         progress: Callable[[int, int], None] | None = ...,
     ) -> list[Answer]: ...
@@ -145,7 +151,7 @@ class Solver:
         seed: int = 0,
         *,
         prefer_valid: bool = False,
-        early_exit: float | None = None,
+        effort: Effort | None = None,
         vote: Vote | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Answer | list[Answer]:
@@ -153,9 +159,9 @@ class Solver:
 
         By default it is the most confident one, as with vote="confidence"; with vote="energy" it is the one whose
         energy, summed over the steps, is lowest. With `prefer_valid` a valid board wins over a better one that is
-        not: the rules of Sudoku are then used to check answers, though not to find them. With `early_exit`, such as
-        0.01, starts whose digits stay the same and whose energy changes by less, relative, from one block of 8 steps to
-        the next stop before `steps` steps.
+        not: the rules of Sudoku are then used to check answers, though not to find them. With an `effort`, such as
+        `Effort(64, 2048)`, a board gets more steps and more starts while its confidence is low, up to that limit, in
+        place of `steps` and `votes`; with `prefer_valid` until an answer is valid.
         The same puzzle gets the same starts wherever it stands.
         """
         single = isinstance(puzzles, str) or not isinstance(puzzles, Iterable)
@@ -164,9 +170,13 @@ class Solver:
         if not boards:
             return []
         name = _vote_name(vote, self.model)
-        digits = np.stack(boards)
-        config = VoteConfig(steps, votes, seed, precision=self.precision, squares=False, early_exit=early_exit)
-        tally = voting.run(self.model, torch.from_numpy(digits), config, progress=progress)
+        if effort is not None:
+            if name != "confidence":
+                raise AkornError("adaptive effort goes by confidence: an energy vote needs --steps or --votes")
+            solved = self._adaptively(boards, effort, seed, prefer_valid, progress)
+            return solved[0] if single else solved
+        config = VoteConfig(steps, votes, seed, precision=self.precision, squares=False)
+        tally = voting.run(self.model, torch.from_numpy(np.stack(boards)), config, progress=progress)
         chosen = tally.best[name]
         if prefer_valid:
             among = tally.best[f"{name}-valid"]
@@ -174,26 +184,45 @@ class Solver:
             chosen.merge(among)
         starts, answers = chosen.start.tolist(), chosen.answer.cpu().numpy()
         energies = chosen.energy.tolist() if self.model.has_energy else [None] * len(boards)
-        used = (tally.used / votes).tolist()
         solved = [
-            Answer(
-                format_board(puzzle),
-                format_board(answer),
-                is_valid_solution(answer, puzzle),
-                energy,
-                confidence,
-                tuple(conflicts(answer)),
-                steps,
-                votes,
-                start,
-                seed,
-                mean_steps,
-            )
-            for puzzle, answer, energy, confidence, start, mean_steps in zip(
-                boards, answers, energies, chosen.confidence.tolist(), starts, used, strict=True
+            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, steps * votes)
+            for puzzle, answer, energy, confidence, start in zip(
+                boards, answers, energies, chosen.confidence.tolist(), starts, strict=True
             )
         ]
         return solved[0] if single else solved
+
+    def _adaptively(
+        self,
+        boards: list[Board],
+        effort: Effort,
+        seed: int,
+        prefer_valid: bool,
+        progress: Callable[[int, int], None] | None,
+    ) -> list[Answer]:
+        """`solve` with adaptive effort."""
+        effort = replace(effort, stop="valid") if prefer_valid else effort
+        found = adaptive.run(
+            self.model, torch.from_numpy(np.stack(boards)), effort, seed=seed, precision=self.precision,
+            energy=osc.energy, progress=progress,
+        )  # fmt: skip
+        rounds, random = effort.rounds, self.model.random_start
+        columns = (
+            found.answer.cpu().numpy(),
+            found.energy.tolist() if self.model.has_energy else [None] * len(boards),
+            found.confidence.tolist(),
+            found.steps.tolist(),
+            [rounds[number][0] if random else 1 for number in found.round.tolist()],
+            found.start.tolist(),
+            found.used.tolist(),
+            (~found.sure(effort)).tolist(),
+        )
+        return [
+            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open)
+            for puzzle, answer, energy, confidence, steps, votes, start, used, open in zip(
+                boards, *columns, strict=True
+            )
+        ]
 
     @torch.no_grad()
     def watch(self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0) -> Iterator[Frame]:
@@ -213,6 +242,24 @@ class Solver:
             filled = np.where(board > 0, board, digit[step].numpy().astype(np.uint8) + 1)
             sure = np.where(board > 0, 1.0, chance[step].numpy()).astype(np.float32)
             yield Frame(step + 1, filled.astype(np.uint8), sure, energy)
+
+
+def _answer(
+    puzzle: Board,
+    answer: Board,
+    energy: float | None,
+    confidence: float,
+    steps: int,
+    votes: int,
+    start: int,
+    seed: int,
+    effort: int,
+    at_limit: bool = False,
+) -> Answer:
+    return Answer(
+        format_board(puzzle), format_board(answer), is_valid_solution(answer, puzzle), energy, confidence,
+        tuple(conflicts(answer)), steps, votes, start, seed, effort, at_limit,
+    )  # fmt: skip
 
 
 def _vote_name(vote: Vote | None, model: Runner) -> str:

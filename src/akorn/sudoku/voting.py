@@ -19,7 +19,6 @@ from torch import Tensor
 
 from akorn import oscillators as osc
 from akorn.runtime import precision, processes
-from akorn.sudoku import early_exit
 from akorn.sudoku.board import UNITS
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import Runner
@@ -47,12 +46,9 @@ class VoteConfig:
     energy: EnergyName = "paper"
     """Eq. 3 with its factor ½, or as in the published code."""
     samples: bool = False
-    """Keep energies and correctness of every single sample."""
+    """Keep energies, confidence and correctness of every single sample."""
     squares: bool = True
     """Count digits and add up probabilities, for the majority vote and averaging."""
-    early_exit: float | None = None
-    """A sample stops early once its digits no longer change and its energy changes by a smaller fraction than this
-    between blocks of steps, for example 0.01; None: all samples take T steps."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "votes", "chunk"):
@@ -63,7 +59,6 @@ class VoteConfig:
             raise ValueError(f"precision is {self.precision!r}, expected auto, float32, tf32 or bf16")
         if self.energy not in ENERGIES:
             raise ValueError(f"energy is {self.energy!r}, expected paper or published")
-        early_exit.check_tolerance(self.early_exit)
 
 
 @dataclass(frozen=True)
@@ -139,12 +134,12 @@ class Tally:
     valid boards alone: "last-valid" and so on; "first" is the answer of the first start, with value 0."""
     counts: Tensor | None  # [B, 81, 9] int32: how often each digit was answered
     chances: Tensor | None  # [B, 81, 9] int32: sums of probabilities, in units of 1/65536
-    used: Tensor  # [B] int64: steps that all starts of the board took together
     right: Tensor | None  # [B] int64: how many starts solved the board, if solutions are known
     last: Tensor | None = None  # [B, K] float32, if samples are kept
     total: Tensor | None = None  # [B, K] float32
     confidence: Tensor | None = None  # [B, K] float32
     correct: Tensor | None = None  # [B, K] bool
+    answer: Tensor | None = None  # [B, K] int64, a hash of each answer
 
 
 def default_chunk(device: torch.device, channels: int) -> int:
@@ -190,11 +185,7 @@ def run(
             x0 = None
             if model.random_start:
                 x0 = start_noise(keys[board], start, config.seed, (81, model.channels))
-            result, used = early_exit.evolve(
-                model, padded[board], config.steps, x0=x0, energy=ENERGIES[config.energy],
-                tolerance=config.early_exit, wanted=inside,
-            )  # fmt: skip
-            tally.used.index_add_(0, board, used)
+            result = model.evolve(padded[board], config.steps, x0=x0, energy=ENERGIES[config.energy])
             _take(tally, padded, solutions, board, start, result.logits, result.energies)
             if progress is not None:
                 progress(min(number + world, chunks), chunks)
@@ -213,12 +204,12 @@ def _empty(boards: int, config: VoteConfig, energy: bool, known: bool, device: t
         {name: Best.empty(boards, device) for name in names},
         zeros(81, 9, dtype=torch.int32) if config.squares else None,
         zeros(81, 9, dtype=torch.int32) if config.squares else None,
-        zeros(dtype=torch.int64),
         zeros(dtype=torch.int64) if known else None,
         zeros(config.votes, dtype=torch.float32) if keep and energy else None,
         zeros(config.votes, dtype=torch.float32) if keep and energy else None,
         zeros(config.votes, dtype=torch.float32) if keep else None,
         zeros(config.votes, dtype=torch.bool) if keep and known else None,
+        zeros(config.votes, dtype=torch.int64) if keep else None,
     )
 
 
@@ -242,15 +233,16 @@ def _take(
     values = {"confidence": -sample.confidence}
     if energies is not None:
         values |= {"last": energies[-1], "sum": total}
-    valid = _valid(answer)
+    valid = is_valid(answer)
     for name, value in values.items():
         tally.best[name].add(board, start, value, sample)
         tally.best[f"{name}-valid"].add(board, start, torch.where(valid, value, torch.inf), sample)
     for name, kept in (("last", tally.last), ("sum", tally.total)):
         if kept is not None:
             kept[board, start] = values[name]
-    if tally.confidence is not None:
+    if tally.confidence is not None and tally.answer is not None:
         tally.confidence[board, start] = sample.confidence
+        tally.answer[board, start] = board_keys(answer)
     if tally.counts is not None and tally.chances is not None:
         hot = torch.nn.functional.one_hot(digits - 1, 9).int()
         tally.counts.index_add_(0, board, hot)
@@ -285,16 +277,16 @@ def _shared(tally: Tally) -> Tally:
         {name: best.shared() for name, best in tally.best.items()},
         total(tally.counts),
         total(tally.chances),
-        processes.add_up(tally.used[:-1]),
         total(tally.right),
         total(tally.last),  # each sample belongs to one process and is zero in the others
         total(tally.total),
         total(tally.confidence),
         total(tally.correct.int()).bool() if tally.correct is not None else None,  # type: ignore[union-attr]
+        total(tally.answer),
     )
 
 
-def _valid(boards: Tensor) -> Tensor:
+def is_valid(boards: Tensor) -> Tensor:
     """[S]: which filled boards [S, 81] are correct. Only distinct powers of two add up to these nine bits."""
     bits = torch.ones((), dtype=torch.int32, device=boards.device) << boards.int()
     return (bits[:, _units(boards.device)].sum(-1) == _COMPLETE).all(1)

@@ -22,7 +22,7 @@ from akorn.models import WEIGHTS
 from akorn.runtime import cache
 from akorn.settings import WEIGHTS_FILE
 
-MODELS: dict[str, tuple[str, ...]] = {"sudoku": ("--steps", "4"), "cifar10-conv": ()}
+MODELS: dict[str, tuple[str, ...]] = {"sudoku-base": ("--steps", "4"), "cifar10-conv": ()}
 """What the page can ask for → how it is exported: boards in few steps a call, so that digits are seen to settle."""
 
 

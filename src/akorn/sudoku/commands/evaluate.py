@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -15,9 +16,14 @@ from akorn.runtime.files import make_folder
 from akorn.sudoku.commands.solve import STEPS, VOTES
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from akorn.sudoku.board_files import Boards
-    from akorn.sudoku.evaluate import Evaluation, SampleVote
+    from akorn.sudoku.effort import Effort
+    from akorn.sudoku.evaluate import Evaluation
     from akorn.sudoku.net import SudokuNet
+    from akorn.sudoku.samples import SampleVote
 
 
 @dataclass(frozen=True)
@@ -35,22 +41,26 @@ class Options(CommonOptions):
     """The largest number of boards to score, spread evenly over the data."""
     steps: int | None = None
     """Number of Kuramoto steps T. The default is that of training, 16 for the shipped models, as in the paper's
-    comparison of models; `akorn solve` uses 64, which solves more boards."""
+    comparison of models; `akorn solve` takes as many as a board needs, up to a limit."""
     votes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 1)")] = None
-    """Number of random starts K per board. The default, one start, scores the model without a vote; `akorn solve`
-    uses 8."""
+    """Number of random starts K per board. The default, one start, scores the model without a vote."""
+    effort: Annotated[str | None, tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: off)")] = None
+    """Adaptive effort, as in `akorn solve`, up to this limit, such as 64x2048: boards whose answers are not yet sure
+    get more steps and more starts, and the most confident answer counts. It takes the place of --steps and --votes."""
+    sure: float | None = None
+    """With --effort: the confidence from which an answer is sure. The default is that of `akorn solve`."""
+    stop: Literal["confidence", "valid"] = "confidence"
+    """With --effort: what ends it for a board. confidence: a sure answer. valid: an answer that follows the rules of
+    Sudoku, however sure it is; such figures do not compare with those of others, and the record says so."""
     as_solve: bool = False
-    """Score what `akorn solve` does: 64 steps, 8 votes and the most confident answer, unless --steps, --votes and
-    --vote say otherwise."""
+    """Score what `akorn solve` does: adaptive effort up to its limit; with --steps or --votes, that many (64 and 8 by
+    default) and the most confident answer."""
     vote: Literal["sum", "last", "confidence", "majority", "average", "first"] | None = None
     """How the answer is chosen among the starts: lowest energy, summed over the steps (sum) or at the last one (last);
     highest confidence (the mean of the highest probability over the blanks); most frequent digits (majority); mean
     probabilities (average); or the first start. By default sum, or average for a model without energy."""
     energy: Literal["paper", "published"] = "paper"
     """paper is the energy of Eq. 3; published is that of the published code, which lacks the factor ½."""
-    early_exit: float | None = None
-    """Stop a start early once its digits no longer change and its energy changes by at most this fraction between
-    blocks of steps, for example 0.01. By default all starts run T steps."""
     chunk: int | None = None
     """Number of starts that run at once; by default chosen for the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
@@ -75,8 +85,8 @@ def run(options: Options) -> int:
         raise AkornError("--against-models needs --plots, the folder for the histogram")
     if options.plots is not None:
         make_folder(options.plots)
-    plain = options.steps is None and options.votes is None and not options.as_solve
-    steps, votes = _amount(options)
+    _check_effort(options)
+    plain = options.steps is None and options.votes is None and not options.as_solve and options.effort is None
     if options.as_solve and options.vote is None:
         options = replace(options, vote="confidence")
     options = replace(options, results=check_ledger(options.results))
@@ -84,13 +94,17 @@ def run(options: Options) -> int:
 
     from akorn.models import training_of
     from akorn.runtime.processes import is_main
+    from akorn.sudoku.commands.tables import print_evaluation
     from akorn.sudoku.data import SudokuData, load
+    from akorn.sudoku.difficulty import count_nodes
     from akorn.sudoku.evaluate import evaluate
 
     model = _load(options.model, options.device)
     others = {name: _load(name, options.device) for name in options.against_models}
     if silent := [name for name, each in {options.model: model, **others}.items() if others and not each.has_energy]:
         raise AkornError(f"{silent[0]}: has no energy, so there is no histogram for --against-models")
+    effort = _effort(options, model.device.type)
+    steps, votes = _amount(options) if effort is None else (None, 1)
     training_of(options.model)  # goes into the record; a damaged file should fail before any work
     puzzles, solutions = load(options.data, count=500, givens=(31, 42), seed=1_000_003)
     if options.limit is not None and options.limit < len(puzzles):
@@ -100,7 +114,7 @@ def run(options: Options) -> int:
         found = evaluate(
             model, puzzles, solutions, steps=steps, votes=votes, vote=options.vote,
             seed=options.seed, chunk=options.chunk, precision=options.precision, energy=options.energy,
-            early_exit=options.early_exit, samples=options.plots is not None, progress=True,
+            samples=effort is None and (votes > 1 or options.plots is not None), effort=effort, progress=True,
         )  # fmt: skip
         by_steps = {
             steps: evaluate(
@@ -122,18 +136,44 @@ def run(options: Options) -> int:
         raise AkornError(str(error)) from error
     if not is_main():
         return 0
+    nodes = count_nodes(puzzles, os.cpu_count() or 1)
     if options.results is not None:
         fingerprint = SudokuData(puzzles, solutions).fingerprint()
-        say(f"recorded in {_record(options, found, fingerprint, str(model.embedding.weight.device))}")
+        say(f"recorded in {_record(options, found, nodes, fingerprint, str(model.embedding.weight.device))}")
     if options.plots is not None:
-        _plot(options, model, found, puzzles, by_steps, beside)
+        _plot(options, model, found, puzzles, nodes, by_steps, beside)
     if options.json:
-        print_json(found.as_json())
+        print_json(found.as_json() | _more(found, nodes))
     else:
-        _print(found)
+        print_evaluation(found, nodes)
     if plain and model.has_energy and found.board_accuracy < 100:
-        say(f"akorn solve has {STEPS} steps and {VOTES} votes by default; --as-solve scores that")
+        say("akorn solve takes more steps and starts where a board needs them; --as-solve scores that")
     return 0
+
+
+def _check_effort(options: Options) -> None:
+    """Refuse what contradicts itself, before torch is imported."""
+    if options.effort is None:
+        if (options.sure is not None or options.stop != "confidence") and not options.as_solve:
+            raise AkornError("--sure and --stop belong to --effort, such as --effort 64x2048")
+        return
+    if options.steps is not None or options.votes is not None:
+        raise AkornError("--effort chooses steps and votes by itself: leave out --steps and --votes")
+    if options.vote not in (None, "confidence"):
+        raise AkornError(f"--effort goes by confidence, got --vote {options.vote}")
+    _effort(options, "cpu")
+
+
+def _effort(options: Options, device: str) -> Effort | None:
+    """The adaptive effort that is meant on a device of this type; None for so many steps and votes."""
+    from akorn.sudoku.effort import SURE, Effort, usual
+
+    sure = SURE if options.sure is None else options.sure
+    if options.effort is not None:
+        return Effort.parse(options.effort, sure, options.stop)
+    if options.as_solve and options.steps is None and options.votes is None:
+        return replace(usual(device), sure=sure, stop=options.stop)
+    return None
 
 
 def _amount(options: Options) -> tuple[int | None, int]:
@@ -145,32 +185,57 @@ def _amount(options: Options) -> tuple[int | None, int]:
     )
 
 
-_AUROC: dict[SampleVote, str] = {"sum": "auroc", "last": "auroc_last", "confidence": "auroc_confidence"}
+_AUROC: dict[SampleVote, str] = {
+    "sum": "auroc",
+    "last": "auroc_last",
+    "confidence": "auroc_confidence",
+    "both": "auroc_both",
+}
 """The area under the ROC curve by vote, as records call it."""
 
 
-def _record(options: Options, found: Evaluation, fingerprint: str, device: str) -> Path:
+def _more(found: Evaluation, nodes: NDArray[np.int64]) -> dict[str, Any]:
+    """Accuracy by search nodes, and all votes over K, as JSON values."""
+    import numpy as np
+
+    from akorn.sudoku.difficulty import by_nodes
+
+    groups = by_nodes(nodes, found.solved)
+    more: dict[str, Any] = {
+        "median_nodes": float(np.median(nodes)),
+        "by_nodes": {name: {"accuracy": accuracy, "boards": boards} for name, (accuracy, boards) in groups.items()},
+    }
+    return more if found.samples is None else more | {"over_votes": found.samples.over_votes()}
+
+
+def _record(options: Options, found: Evaluation, nodes: NDArray[np.int64], fingerprint: str, device: str) -> Path:
     """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
     assert options.results is not None
-    config = {
+    config: dict[str, Any] = {
         "steps": found.steps, "votes": found.votes, "vote": found.vote, "energy": options.energy,
-        "precision": options.precision, "early_exit": options.early_exit,
+        "precision": options.precision,
         "boards": len(found.answers), "start_seed": options.seed,
         "data": options.data.stem if options.data is not None else "generated",
     }  # fmt: skip
-    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds, "mean_steps": found.mean_steps}
+    metrics = {"board_accuracy": found.board_accuracy, "seconds": found.seconds}
     metrics |= found.accuracies
-    for vote, name in _AUROC.items():
-        if found.samples is not None and (vote == "confidence" or found.samples.sum is not None):
-            area = found.samples.auroc(vote)
-            metrics |= {} if math.isnan(area) else {name: area}
+    extra = {name: value for name, value in found.as_json().items() if name in ("by_givens", "by_difficulty", "effort")}
+    if found.spent is not None:
+        limit = found.spent.limit
+        config |= {"effort": str(limit), "sure": limit.sure, "stop": limit.stop}
+        metrics["sample_steps_per_board"] = found.spent.mean
+    extra |= _more(found, nodes)
+    for vote in found.samples.votes if found.samples is not None else ():
+        assert found.samples is not None
+        area = found.samples.auroc(vote)
+        metrics |= {} if math.isnan(area) else {_AUROC[vote]: area}
     return record_evaluation(
         options.model, metrics, training=training_of(options.model), config=config, data_fingerprint=fingerprint,
         wall_time=found.seconds, device=device, folder=options.results,
-        extra={name: found.as_json()[name] for name in ("by_givens", "by_difficulty")},
+        extra=extra,
     )  # fmt: skip
 
 
@@ -197,10 +262,12 @@ def _plot(
     model: SudokuNet,
     found: Evaluation,
     puzzles: Boards,
+    nodes: NDArray[np.int64],
     by_steps: dict[int, float],
     beside: dict[str, Evaluation],
 ) -> None:
     from akorn.sudoku import plots
+    from akorn.sudoku.difficulty import by_nodes
     from akorn.sudoku.evaluate import energy_over_steps
 
     assert options.plots is not None
@@ -220,33 +287,19 @@ def _plot(
             plots.plot_energy_histogram(sets, options.plots / "histogram.png", name="energy summed over steps")
         )
     if found.samples is not None:
-        counts = [2**k for k in range(found.votes.bit_length()) if 2**k <= found.votes]
-        kinds: tuple[SampleVote, ...] = ("sum", "last", "confidence") if model.has_energy else ("confidence",)
-        by_votes: dict[str, dict[int, float]] = {
-            kind: found.samples.accuracy_against_votes(counts, kind) for kind in kinds
+        told = found.samples.over_votes()
+        names = {"sum": "energy, summed", "last": "last energy", "both": "energy and confidence", "any": "any start"}
+        by_votes = {
+            names.get(kind, kind): dict(zip(told["votes"], told[kind], strict=True))
+            for kind in (*found.samples.votes, "any")
         }
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
-        areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in kinds)
+        areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in found.samples.votes)
         say(f"AUROC for right answers among those to a board: {areas}")
+    groups = {_label(options.model): by_nodes(nodes, found.solved)}
+    groups |= {_label(other): by_nodes(nodes, each.solved) for other, each in beside.items()}
+    written.append(plots.plot_by_nodes(groups, options.plots / "difficulty.png"))
     if by_steps:
         written.append(plots.plot_accuracy({name: by_steps}, options.plots / "steps.png"))
     for path in written:
         say(f"wrote {path}")
-
-
-def _print(found: Evaluation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    for first, groups in (("givens", found.by_givens), ("difficulty", found.by_difficulty)):
-        table = Table(box=None, header_style="bold")
-        for heading in (first, "boards", "accuracy %"):
-            table.add_column(heading, justify="right")
-        for name, (accuracy, boards) in groups.items():
-            table.add_row(str(name), str(boards), f"{accuracy:.1f}")
-        console.print(table)
-    how = "1 vote" if found.votes == 1 else f"{found.votes} votes, {found.vote}"
-    console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {how}) in {found.seconds:.1f} s")
-    if found.votes > 1:
-        console.print("by vote: " + ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,20 +18,26 @@ from akorn.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
     from akorn.sudoku.board_reader import BoardLine
+    from akorn.sudoku.effort import Effort
     from akorn.sudoku.exact import Solutions
     from akorn.sudoku.solver import Answer, Solver
 
-STEPS, VOTES = 64, 8  # by default; `akorn eval --as-solve` has the same
+STEPS, VOTES = 64, 8  # if one of the two is given, for the other; `akorn eval --as-solve` has the same
 BATCH = 1000  # boards that are read, solved and answered at a time
 ENERGY = "summed energy"  # the energies of all steps together, which an energy vote compares
-NODES = 3000  # of the exact search for another solution, some 0.1 s; the hardest boards that are known take about 1,000
+NODES = 10_000  # of the exact search for another solution, some 0.25 s; the hardest boards known take a few thousand
+
+_WRONG: dict[Solutions, str] = {0: "this board has no solution", "several": "this board has several solutions"}
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
     """Solve Sudoku puzzles. Without a puzzle, a bundled one is solved.
 
-    The exit status is 0 if every answer is a valid Sudoku, 1 if one is not, and 2 if a board could not be read.
+    A board gets more steps and more starts while the confidence of its answer is low, up to a limit.
+
+    The exit status is 0 if every answer is a valid Sudoku, 1 if one is not, and 2 if a board could not be read or does
+    not have exactly one solution.
     """
 
     puzzle: Annotated[
@@ -47,19 +53,23 @@ class Options(CommonOptions):
     backend: Literal["torch", "onnx"] | None = None
     """What runs the model: torch, or onnxruntime on the CPU (pip install 'akorn[onnx]'), from the same starts. By
     default torch, and onnxruntime for an exported file."""
-    steps: int = STEPS
-    """Number of Kuramoto steps T; harder boards need more. (`akorn eval` uses the 16 of training by default, as the
-    paper does to compare models; `akorn eval --as-solve` scores what is done here.)"""
-    votes: int = VOTES
-    """Number of random starts K per board, of which one wins. (`akorn eval` uses 1 by default, to score the model
-    without a vote.)"""
+    effort: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: 16x1024 on a CPU, 64x2048 on a GPU)"),
+    ] = None
+    """The limit of the adaptive effort: the most starts of a board, and the most steps of a start."""
+    sure: float | None = None
+    """The confidence that ends the effort for a board. The default was chosen on validation boards."""
+    steps: Annotated[int | None, tyro.conf.arg(help_behavior_hint=f"(default: adaptive; {STEPS} with --votes)")] = None
+    """Number of Kuramoto steps T of every start, without adaptive effort. (`akorn eval` uses the 16 of training by
+    default, as the paper does to compare models; `akorn eval --as-solve` scores what is done here.)"""
+    votes: Annotated[int | None, tyro.conf.arg(help_behavior_hint=f"(default: adaptive; {VOTES} with --steps)")] = None
+    """Number of random starts K of every board, of which one wins, without adaptive effort."""
     vote: Literal["confidence", "energy"] = "confidence"
-    """Which start wins: the most confident one, or the one with the lowest energy, summed over the steps."""
+    """Which start wins: the most confident one, or the one with the lowest energy, summed over the steps (this needs
+    --steps or --votes)."""
     prefer_valid: bool = False
-    """Prefer a valid answer to a better one that is not valid."""
-    early_exit: float | None = None
-    """Stop a start early once its digits no longer change and its energy changes by less than this fraction between
-    blocks of 8 steps; 0.01 saves about a third of the work. By default all starts run T steps."""
+    """Prefer a valid answer to a better one that is not valid; the effort then goes on until an answer is valid."""
     watch: bool = False
     """Show how the digits of a single puzzle settle, step by step."""
     gif: Path | None = None
@@ -69,11 +79,7 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Solve every board; exit status 2 if one could not be read, 1 if one has no valid answer."""
     check_seed(options.seed)
-    for name in ("steps", "votes"):
-        if getattr(options, name) < 1:
-            raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
-    if options.early_exit is not None and not 0 < options.early_exit < 1:
-        raise AkornError(f"--early-exit must be between 0 and 1, such as 0.01, got {options.early_exit}")
+    _check_amount(options)
     if options.watch and options.json:
         raise AkornError("--watch shows the board and --json does not: choose one of them")
     if options.gif is not None:
@@ -88,16 +94,41 @@ def run(options: Options) -> int:
     solver = Solver.from_pretrained(options.model, options.device, backend=options.backend)
     if (options.watch or options.gif is not None) and not solver.can_watch:
         raise AkornError(f"{options.model}: --watch and --gif want a file of single steps (akorn export --steps 1)")
-    tally = _Tally(options.steps if options.early_exit is not None else None)
+    effort = _effort(options, solver.device.type)
+    tally = _Tally(effort)
     for batch in _batches(first, lines):
-        _solve(solver, batch, options, tally)
+        _solve(solver, batch, options, effort, tally)
     if is_main():
         tally.tell()
         if options.gif is not None and not tally.drawn:
             say(f"akorn: {options.gif} was not written: there is no board to show")
-    if tally.unreadable:
+    if tally.unreadable or tally.ambiguous:
         return 2
     return 0 if tally.valid == tally.answered else 1
+
+
+def _check_amount(options: Options) -> None:
+    """Refuse impossible amounts, before torch is imported."""
+    for name in ("steps", "votes"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise AkornError(f"--{name} must be at least 1, got {value}")
+    fixed = options.steps is not None or options.votes is not None
+    if fixed and (options.effort is not None or options.sure is not None):
+        raise AkornError("--steps and --votes fix the effort: leave them out, or --effort and --sure")
+    if options.vote == "energy" and not fixed:
+        raise AkornError(f"--vote energy compares starts of equal length: add --steps {STEPS} or --votes {VOTES}")
+    _effort(options, "cpu")
+
+
+def _effort(options: Options, device: str) -> Effort | None:
+    """The adaptive effort on a device of this type; None for so many steps and votes."""
+    from akorn.sudoku.effort import Effort, usual
+
+    if options.steps is not None or options.votes is not None:
+        return None
+    effort = usual(device) if options.effort is None else Effort.parse(options.effort)
+    return effort if options.sure is None else replace(effort, sure=options.sure)
 
 
 def _lines(options: Options) -> Iterator[BoardLine]:
@@ -134,64 +165,74 @@ def _batches(first: BoardLine, rest: Iterator[BoardLine]) -> Iterator[list[Board
         yield batch
 
 
-def _solve(solver: Solver, batch: list[BoardLine], options: Options, tally: _Tally) -> None:
+def _solve(solver: Solver, batch: list[BoardLine], options: Options, effort: Effort | None, tally: _Tally) -> None:
     """Solve the readable boards of a batch together, and report on all of them in order."""
     from akorn.runtime.processes import is_main
     from akorn.sudoku.exact import has_solutions
 
-    puzzles = [line.puzzle for line in batch if line.puzzle is not None]
+    counts = [None if line.puzzle is None else has_solutions(line.puzzle, NODES) for line in batch]
+    refused = [line.puzzle is None or count in _WRONG for line, count in zip(batch, counts, strict=True)]
+    puzzles = [line.puzzle for line, out in zip(batch, refused, strict=True) if line.puzzle is not None and not out]
     alone = len(batch) == 1 and not tally.seen  # but not a last batch of one board
     shown = options.puzzle is None and sys.stdout.isatty() and not options.json and solver.can_watch
     watching = options.watch or shown
     if options.watch and not alone and not tally.seen:
         say("akorn: --watch shows a single puzzle; these are several, which are solved together")
-    with progress_bar(f"solving {len(puzzles) * options.votes} starts", wanted=not alone) as progress:
+    steps, votes = options.steps or STEPS, options.votes or VOTES
+    what = f"{len(puzzles) * votes} starts" if effort is None else f"{len(puzzles)} boards"
+    with progress_bar(f"solving {what}", wanted=not alone) as progress:
         answers = iter(
             solver.solve(
-                puzzles, options.steps, options.votes, options.seed,
-                prefer_valid=options.prefer_valid, early_exit=options.early_exit, vote=options.vote, progress=progress,
+                puzzles, steps, votes, options.seed,
+                prefer_valid=options.prefer_valid, effort=effort, vote=options.vote, progress=progress,
             )
         )  # fmt: skip
     tally.seen += len(batch)
-    for line in batch:
-        if line.puzzle is None:
-            tally.unreadable += 1
-            if not is_main():
-                continue
-            error = f"line {line.number}: {line.error}"
-            say(f"akorn: {error}")
-            if options.json:
-                print_json({"puzzle": line.text, "error": error})
+    for line, solutions, out in zip(batch, counts, refused, strict=True):
+        if out:
+            tally.refuse(line)
+            if is_main():
+                _refuse(line, solutions, alone, options.json)
             continue
         answer = next(answers)
         tally.add(line, answer)
         if not is_main():
             continue  # all processes have the same answers, and one prints them
-        solutions = has_solutions(line.puzzle, NODES)
         if alone and watching:
-            _watch(solver, line, answer, options)
+            _watch(solver, line, answer)
         if options.json:
-            print_json(_as_json(line, answer, solutions))
+            print_json(_as_json(line, answer))
         else:
             _show(line, answer, alone)
-        _tell(line, answer, alone, solutions, options.json)
+        _tell(line, answer, alone, effort, options.json)
         if options.gif is not None and not tally.drawn:
             _animate(solver, line, answer, options)
             tally.drawn = True
 
 
-def _as_json(line: BoardLine, answer: Answer, solutions: Solutions) -> dict[str, Any]:
+def _refuse(line: BoardLine, solutions: Solutions, alone: bool, as_json: bool) -> None:
+    """Say why a board gets no answer."""
+    reason = line.error if line.puzzle is None else _WRONG[solutions]
+    error = reason if alone and line.puzzle is not None else f"line {line.number}: {reason}"
+    say(f"akorn: {error}")
+    if as_json:
+        counted = {} if line.puzzle is None else {"solutions": solutions}
+        print_json({"puzzle": line.text, **counted, "error": error})
+
+
+def _as_json(line: BoardLine, answer: Answer) -> dict[str, Any]:
     found: dict[str, Any] = {
         "puzzle": answer.puzzle,
         "solution": answer.board,
         "valid": answer.valid,
         "energy": answer.energy,
         "confidence": answer.confidence,
+        "starts": answer.votes,
+        "steps": answer.steps,
+        "effort": answer.effort,
     }
     if line.solution is not None:
         found["correct"] = _correct(line, answer)
-    if solutions in (0, "several"):
-        found["solutions"] = solutions
     if answer.conflicts:
         found["conflicts"] = [str(conflict) for conflict in answer.conflicts]
     return found
@@ -214,22 +255,27 @@ def _show(line: BoardLine, answer: Answer, alone: bool) -> None:
     print_board(board, line.puzzle, answer.energy, title, energy_name=ENERGY, confidence=answer.confidence)
 
 
-def _tell(line: BoardLine, answer: Answer, alone: bool, solutions: Solutions, as_json: bool) -> None:
-    """Say on stderr what is wrong with the puzzle and, unless the JSON output does, with the answer."""
+def _tell(line: BoardLine, answer: Answer, alone: bool, effort: Effort | None, as_json: bool) -> None:
+    """Say on stderr, unless the JSON output does, what is wrong with the answer and what it took."""
     where = "" if alone else f"line {line.number}: "
-    if solutions == 0:
-        say(f"akorn: {where}this board has no solution")
-    elif solutions == "several":
-        say(f"akorn: {where}this board has several solutions")
-    if not answer.valid and solutions != 0 and not as_json:
+    if not answer.valid and not as_json:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
             named.append(f"{len(answer.conflicts) - 3} more")
-        hint = "try more --steps or --votes"
-        say(f"akorn: {where}no solution found; the best attempt has {'; '.join(named)}; {hint}")
+        if effort is None:
+            hint = "try more --steps or --votes, or neither of them"
+        elif answer.at_limit:
+            hint = f"try a higher limit, such as --effort {2 * effort.starts}x{2 * effort.steps}"
+        else:
+            hint = "the answer was sure and wrong: try --prefer-valid or a higher --sure"
+        say(f"akorn: {where}not solved; the best attempt has {'; '.join(named)}; {hint}")
+    if alone and effort is not None and not as_json:
+        starts = "1 start" if answer.votes == 1 else f"{answer.votes} starts"
+        ended = "the limit" if answer.at_limit else f"the limit is {effort.starts} starts of {effort.steps:,} steps"
+        say(f"effort: {starts}, {answer.effort:,} steps together; {ended}")
 
 
-def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
+def _watch(solver: Solver, line: BoardLine, answer: Answer) -> None:
     """Show the digits of the winning start step by step, in place."""
     import time
 
@@ -242,11 +288,11 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer, options: Options) ->
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
         summed: float | None = 0.0  # ends as the value that the vote compared
-        for frame in solver.watch(line.puzzle, options.steps, options.seed, answer.start):
-            title = f"step {frame.step} of {options.steps}"
+        for frame in solver.watch(line.puzzle, answer.steps, answer.seed, answer.start):
+            title = f"step {frame.step} of {answer.steps}"
             summed = None if frame.energy is None or summed is None else summed + frame.energy
             live.update(BoardView(frame.digits, line.puzzle, summed, title, ENERGY), refresh=True)
-            time.sleep(min(0.05, 4.0 / options.steps) if console.is_terminal else 0)
+            time.sleep(min(0.05, 4.0 / answer.steps) if console.is_terminal else 0)
 
 
 def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) -> None:
@@ -257,7 +303,7 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 
     assert options.gif is not None
     assert line.puzzle is not None
-    frames = list(solver.watch(line.puzzle, options.steps, options.seed, answer.start))
+    frames = list(solver.watch(line.puzzle, answer.steps, answer.seed, answer.start))
     energies = [frame.energy for frame in frames if frame.energy is not None]
     animate(
         np.stack([frame.digits for frame in frames]),
@@ -272,25 +318,39 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 class _Tally:
     """What is printed at the end if the file had solutions or something went wrong."""
 
-    def __init__(self, steps: int | None = None) -> None:
+    def __init__(self, effort: Effort | None = None) -> None:
         self.seen = self.unreadable = self.known = self.correct = self.answered = self.valid = 0
+        self.ambiguous = 0  # boards without a solution, or with several
         self.drawn = False  # whether the animation has been written
-        self.steps, self.used = steps, 0.0  # T if starts may stop earlier, and the steps that all took
+        self.effort, self.used, self.at_limit = effort, 0, 0  # the steps of all starts, and boards that took all
+
+    def refuse(self, line: BoardLine) -> None:
+        """Count a board without an answer."""
+        self.unreadable += line.puzzle is None
+        self.ambiguous += line.puzzle is not None
 
     def add(self, line: BoardLine, answer: Answer) -> None:
+        """Count an answer."""
         self.answered += 1
         self.valid += answer.valid
-        self.used += answer.mean_steps
+        self.used += answer.effort
+        self.at_limit += answer.at_limit
         if line.solution is not None:
             self.known += 1
             self.correct += _correct(line, answer)
 
     def tell(self) -> None:
+        """Sum up."""
         if self.answered > 1:
             say(f"valid: {self.valid} of {self.answered} boards")
         if self.known:
             say(f"board accuracy: {100 * self.correct / self.known:.2f} % ({self.correct} of {self.known})")
-        if self.steps is not None and self.answered:
-            say(f"early exit: {self.used / self.answered:.1f} of {self.steps} steps on average")
+        if self.effort is not None and self.answered > 1:
+            limit = f"the limit is {self.effort.starts} starts of {self.effort.steps:,} steps"
+            mean = f"{self.used / self.answered:,.0f} steps of all starts per board on average"
+            say(f"effort: {mean}; {limit}, where {self.at_limit} of the boards ended unsure")
         if self.unreadable:
             say(f"akorn: {self.unreadable} board{'s' * (self.unreadable > 1)} could not be read")
+        if self.ambiguous and self.seen > 1:
+            many = self.ambiguous > 1
+            say(f"akorn: {self.ambiguous} board{'s' * many} {'do' if many else 'does'} not have exactly one solution")
