@@ -10,10 +10,11 @@ import torch
 
 from akorn.engine import CarryConfig, train
 from akorn.errors import AkornError
-from akorn.sudoku.config import ItrSAConfig, SudokuConfig
+from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, SudokuConfig
 from akorn.sudoku.data import SudokuData
 from akorn.sudoku.generate import make
 from akorn.sudoku.model import SudokuModel
+from akorn.sudoku.net import build
 from akorn.sudoku.recipes import SudokuRecipe, ValidConfig, sudoku_hard
 from akorn.sudoku.task import SudokuTask, TrainingBoards, inherit
 
@@ -143,7 +144,36 @@ def test_bad_settings_get_one_line() -> None:
     ):
         with pytest.raises(AkornError, match=message):
             SudokuTask(replace(small(), **changes))
-    with pytest.raises(AkornError, match="itrsa has no state that can be carried on"):
-        from akorn.sudoku.net import build
+    silent = build(EnergyTransformerConfig(channels=32, heads=2, memories=16))
+    with pytest.raises(AkornError, match="energy-transformer has no state that can be carried on"):
+        silent.first_state(boards()[0])
 
-        build(ItrSAConfig(channels=32, heads=2)).first_state(boards()[0])
+
+def test_itrsa_carries_its_state_too() -> None:
+    torch.manual_seed(0)
+    model = build(ItrSAConfig(channels=32, heads=2)).double().eval()
+    puzzle, _ = boards()
+    state = model.first_state(puzzle)
+    for _ in range(2):
+        logits, state = model.carry_on(puzzle, state, 3)
+    torch.testing.assert_close(logits, model(puzzle, 6))
+    deep = build(ItrSAConfig(channels=32, heads=2, blocks=2))
+    with pytest.raises(AkornError, match="a model of 2 blocks"):
+        deep.first_state(puzzle)
+
+
+def test_itrsa_can_start_at_random_so_that_it_can_vote() -> None:
+    torch.manual_seed(0)
+    model = build(ItrSAConfig(channels=32, heads=2, start="random")).eval()
+    assert model.random_start
+    puzzle, _ = boards()
+    x0 = torch.randn(2, 4, 81, 32)
+    one, two = (model(puzzle, 2, x0=x) for x in x0)
+    assert not torch.allclose(one, two)
+    torch.testing.assert_close(one, model(puzzle, 2, x0=x0[0]))
+    first = model.first_state(puzzle, torch.Generator().manual_seed(0))
+    usual = build(ItrSAConfig(channels=32, heads=2))
+    usual.load_state_dict(model.state_dict())
+    given = puzzle > 0
+    assert torch.equal(first[given], usual.first_state(puzzle)[given])  # only the blanks are random
+    assert not usual.random_start

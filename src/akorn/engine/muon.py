@@ -57,11 +57,12 @@ class Muon(Optimizer):
         return list(self.param_groups[0]["params"])
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of all parameters that have a gradient."""
         loss = None if closure is None else closure()
         group = self.param_groups[0]
-        matrices, others = [], []
+        matrices: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
         for parameter, matrix in zip(self._all(), self._is_matrix, strict=True):
             if parameter.grad is not None:
                 (matrices if matrix else others).append(parameter)

@@ -63,6 +63,8 @@ class ItrSAConfig:
     blocks: int = 1
     steps: int = 16
     position: Literal["absolute", "gta", "rotary", "learned-rotary"] = "absolute"
+    start: Literal["embedding", "random"] = "embedding"
+    """Where the blanks start: at their embedding, or at random, so that there are several starts to vote among."""
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}

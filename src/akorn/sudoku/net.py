@@ -74,7 +74,7 @@ class SudokuNet(HubModel):
 
     task: ClassVar[str] = "sudoku"
     config: ModelConfig
-    random_start: ClassVar[bool] = False
+    random_start: bool = False
     """Whether the answer depends on a random start."""
     has_energy: ClassVar[bool] = False
     compiled = False

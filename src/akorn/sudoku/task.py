@@ -87,7 +87,7 @@ class SudokuTask(Task):
         steps = list(recipe.steps) if recipe.steps else None
         later = {"loss": recipe.loss, "noise": recipe.noise, "init": recipe.init and Path(recipe.init).name}
         defaults = {"loss": "squares", "noise": 0.0, "init": None, "revealed": 1.0, "expansion": None}
-        defaults["gradient_steps"] = None
+        defaults |= {"gradient_steps": None, "start": "embedding"}
         # What older runs had is left out, since their checkpoints do not name it.
         return {
             "model": _without(as_json(recipe.model), defaults),
