@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -213,6 +213,13 @@ def sudoku_hard() -> SudokuRecipe:
         valid=ValidConfig(count=500, steps=128),
         init="sudoku",
     )
+
+
+@RECIPES.add
+def sudoku_hard_itrsa() -> SudokuRecipe:
+    """ItrSA in place of AKOrN in `sudoku_hard`: the same boards and training, random starts, from scratch."""
+    hard = sudoku_hard()
+    return replace(hard, model=ItrSAConfig(position="gta", start="random"), init=None)
 
 
 @RECIPES.add
