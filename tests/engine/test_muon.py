@@ -99,3 +99,15 @@ def test_a_vector_is_refused() -> None:
     model = net()
     with pytest.raises(ValueError, match=r"matrices, got a parameter of shape \[64\]"):
         Muon(model.parameters(), [model[1].bias], lr=1e-2)
+
+
+def test_restored_step_counts_lie_beside_the_parameters() -> None:
+    config = OptimiserConfig(name="muon", learning_rate=1e-2)
+    model = net()
+    optimiser = build(config, model)
+    after(model, optimiser, 2)
+    elsewhere = copy.deepcopy(model).to("meta")  # stands in for a GPU: its kernel refuses counts on the CPU
+    restored = build(config, elsewhere)
+    load_state_tensors(restored, elsewhere, state_tensors(optimiser, model))
+    places = {tensor.device.type for state in restored.state.values() for tensor in state.values()}
+    assert places == {"meta"}

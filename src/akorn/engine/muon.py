@@ -47,7 +47,8 @@ class Muon(Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         chosen = {id(p) for p in matrices}
-        settings = {"lr": lr, "momentum": momentum, "betas": betas, "weight_decay": weight_decay}
+        # "fused" tells `load_state_dict` to keep Adam's step counts beside the parameters, where its kernel wants them.
+        settings = {"lr": lr, "momentum": momentum, "betas": betas, "weight_decay": weight_decay, "fused": True}
         super().__init__(list(parameters), settings)
         self._is_matrix = [id(p) in chosen for p in self._all()]
         if wrong := [p for p, matrix in zip(self._all(), self._is_matrix, strict=True) if matrix and p.ndim != 2]:
