@@ -1,4 +1,7 @@
+from .carried import Carrying as Carrying
+from .carried import Segment as Segment
 from .checkpoint import load_weights as load_weights
+from .config import CarryConfig as CarryConfig
 from .config import EmaConfig as EmaConfig
 from .config import OptimiserConfig as OptimiserConfig
 from .config import ScheduleConfig as ScheduleConfig

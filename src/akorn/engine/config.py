@@ -18,11 +18,12 @@ Compile = Literal["auto", "yes", "no"]
 class OptimiserConfig:
     """The optimiser and its step size."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
+    name: Literal["adam", "adamw", "muon", "sgd"] = "adam"
+    """muon: Muon for the matrices of linear maps, Adam for the rest (`akorn.engine.muon`)."""
     learning_rate: float = 1e-3
     """The peak learning rate; the schedule multiplies it."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay rates of Adam's two running means (adam and adamw)."""
+    """Decay rates of Adam's two running means (adam and adamw; with muon, of what it leaves to Adam)."""
     momentum: float = 0.9
     """Momentum (sgd)."""
     weight_decay: float = 0.0
@@ -56,6 +57,16 @@ class EmaConfig:
 
 
 @dataclass(frozen=True)
+class CarryConfig:
+    """Training that carries states on from one training step to the next (`akorn.engine.carried`)."""
+
+    segments: tuple[int, int] | None = None
+    """A sample stays for this many training steps, drawn from this range; None: each step begins anew."""
+    halt: bool = True
+    """Let a sample leave earlier, as soon as it is done (for Sudoku: solved)."""
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """A whole training run, apart from the task."""
 
@@ -70,6 +81,7 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
+    carry: CarryConfig = field(default_factory=CarryConfig)
     weights: Weights = "average"
     """Which weights are scored and become the finished model: the moving average if there is one, or the last ones."""
     precision: Precision = "float32"
@@ -115,6 +127,10 @@ _FREE = {
 }
 
 
+_LATER = flatten({"carry": asdict(CarryConfig())})
+"""What runs had whose checkpoints do not name these settings."""
+
+
 def check(config: TrainConfig) -> None:
     """Refuse impossible values, with the value and what was expected."""
     o, s, e = config.optimiser, config.schedule, config.ema
@@ -129,7 +145,7 @@ def check(config: TrainConfig) -> None:
         ("shard_mb", config.shard_mb, 0.01 <= config.shard_mb <= 1e9, "0.01 or more, and at most 10⁹"),
         ("log_every", config.log_every, config.log_every >= 1, "1 or more"),
         ("eval_every", config.eval_every, config.eval_every >= 0, "0 or more"),
-        ("optimiser.name", o.name, o.name in ("adam", "adamw", "sgd"), "adam, adamw or sgd"),
+        ("optimiser.name", o.name, o.name in ("adam", "adamw", "muon", "sgd"), "adam, adamw, muon or sgd"),
         ("optimiser.learning_rate", o.learning_rate, 0 < o.learning_rate < math.inf, "above 0"),
         ("optimiser.betas", o.betas, all(0 <= b < 1 for b in o.betas), "each in [0, 1)"),
         ("optimiser.momentum", o.momentum, 0 <= o.momentum < 1, "in [0, 1)"),
@@ -151,6 +167,11 @@ def check(config: TrainConfig) -> None:
         ("compile", config.compile, config.compile in ("auto", "yes", "no"), "auto, yes or no"),
         ("device", config.device, config.device in ("auto", "cpu", "cuda", "mps"), "auto, cpu, cuda or mps"),
     ]
+    segments = config.carry.segments
+    fine = segments is None or 1 <= segments[0] <= segments[1]
+    rules.append(("carry.segments", segments, fine, "two numbers from 1 on, the smaller one first"))
+    if segments is not None and not config.drop_last:
+        raise AkornError("carry.segments needs drop_last: carried samples keep their slots, so no batch can be smaller")
     if config.graph and config.precision == "fp16":
         raise AkornError("graph cannot be combined with precision 'fp16'; use bf16, tf32 or float32")
     for name, value, fine, expected in rules:
@@ -159,11 +180,14 @@ def check(config: TrainConfig) -> None:
 
 
 def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:
-    """What a resumed run may not change, as "name was A, now B" for each setting that differs."""
+    """What a resumed run may not change, as "name was A, now B" for each setting that differs.
+
+    A setting that the checkpoint does not know, because it is older, had its default value.
+    """
     free = set(_FREE)
     if now.schedule.name == "constant":  # with a constant schedule a run may become longer
         free |= {"epochs", "steps"}
-    before, after = flatten(saved), flatten(asdict(now))
+    before, after = {**_LATER, **flatten(saved)}, flatten(asdict(now))
     names = [name for name in {**before, **after} if name not in free]
     missing = object()
     return [

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from akorn.engine.config import OptimiserConfig
+from akorn.engine.muon import Muon
 from akorn.errors import AkornError
 
 
@@ -20,7 +21,21 @@ def build(config: OptimiserConfig, model: nn.Module) -> Optimizer:
         return torch.optim.Adam(parameters, lr=lr, betas=config.betas, weight_decay=decay, fused=True)
     if config.name == "adamw":
         return torch.optim.AdamW(parameters, lr=lr, betas=config.betas, weight_decay=decay, fused=True)
+    if config.name == "muon":
+        return Muon(
+            parameters,
+            matrices(model),
+            lr=lr,
+            betas=config.betas,
+            weight_decay=decay,
+        )
     return torch.optim.SGD(parameters, lr=lr, momentum=config.momentum, weight_decay=decay, fused=True)
+
+
+def matrices(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of the linear maps, but for those onto fewer than 32 channels, such as a head's."""
+    chosen = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
+    return [p for p in trainable(model) if id(p) in chosen and min(p.shape) >= 32]
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -57,9 +72,12 @@ def load_state_tensors(optimiser: Optimizer, model: nn.Module, tensors: Mapping[
         if key != "step":  # in the parameter's memory layout, as fused optimisers require
             tensor = torch.empty_like(parameters[index[name]].detach(), device=tensor.device).copy_(tensor)
         state.setdefault(index[name], {})[key] = tensor
-    needed = {key for parts in state.values() for key in parts}
+    alike = {id(p) for p in matrices(model)} if isinstance(optimiser, Muon) else set()
+    needed: dict[bool, set[str]] = {}
     for number, parts in state.items():
-        if missing := sorted(needed - parts.keys()):
+        needed.setdefault(id(parameters[number]) in alike, set()).update(parts)
+    for number, parts in state.items():
+        if missing := sorted(needed[id(parameters[number]) in alike] - parts.keys()):
             raise AkornError(f"the optimiser's state lacks '{missing[0]}/{names[number]}'")
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from akorn.engine import checkpoint, optimiser
 from akorn.engine.average import Average, tensors
+from akorn.engine.carried import Carried, Carrying, carry_on, empty
 from akorn.engine.config import TrainConfig, differences
 from akorn.engine.meters import Meters
 from akorn.engine.task import Batch, Task
@@ -57,22 +58,47 @@ class TrainState:
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(derive_seed(config.seed, "task", process))
         self.meters = Meters()
-        self.graphed: GraphedStep[tuple[Tensor, dict[str, Tensor]]] | None = None
+        self.carried: Carried | None = None
+        """The samples that stay for the next step, and their states, if the config carries them."""
+        if config.carry.segments is not None and not isinstance(task, Carrying):
+            raise AkornError(f"carry.segments is {config.carry.segments}, but {task.name} has no states to carry")
+        self.graphed: GraphedStep[tuple[Any, ...]] | None = None
         if config.graph and not (task.exchanges and accelerator.num_processes > 1):
             self.graphed = graphed(self.loss, self.model, generators=[self.generator])
 
-    def loss(self, *batch: Tensor, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the task's loss in the run's precision, and other scalars."""
+    def loss(self, *inputs: Tensor, choice: Hashable) -> tuple[Any, ...]:
+        """Return the task's loss in the run's precision, and other scalars; if states are carried, also the new ones.
+
+        inputs: the batch, followed by what is carried, if anything is.
+        """
         with self.accelerator.autocast():
-            return self.task.loss(self.model, batch, self.generator, choice)
+            if self.carried is None:
+                return self.task.loss(self.model, inputs, self.generator, choice)
+            assert isinstance(self.task, Carrying)
+            samples = len(self.carried.batch)
+            batch, carried = inputs[:samples], Carried.from_tensors(inputs[samples:], samples)
+            loss, scalars, after = carry_on(
+                self.task, self.model, batch, carried, self.config.carry, self.generator, choice
+            )
+            return loss, scalars, after.tensors()
 
     def backward(self, batch: Batch, choice: Hashable) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the gradients of the loss into the parameters; return the loss and other scalars."""
+        inputs = batch
+        if self.config.carry.segments is not None:
+            if self.carried is None:
+                assert isinstance(self.task, Carrying)
+                with self.accelerator.autocast():
+                    self.carried = empty(self.task, self.model, batch, self.generator)
+            inputs = (*batch, *self.carried.tensors())
         if self.graphed is not None:  # without CUDA graphs it simply runs the function
-            return self.graphed(*batch, choice=choice)
-        loss, extra = self.loss(*batch, choice=choice)
-        self.accelerator.backward(loss)
-        return loss, extra
+            found = self.graphed(*inputs, choice=choice)
+        else:
+            found = self.loss(*inputs, choice=choice)
+            self.accelerator.backward(found[0])
+        if self.carried is not None:
+            self.carried = Carried.from_tensors(found[2], len(batch))
+        return found[0], found[1]
 
     def best_model(self) -> nn.Module:
         """Return the model to evaluate: the average, if the config wants it and it has started, or the last weights."""
@@ -159,7 +185,8 @@ class TrainState:
         """Return what is specific to each process: its random states and running sums."""
         states = {f"random/{n}": t for n, t in randomness.capture(self.device).items()}
         meters = {f"meters/{n}": t.cpu() for n, t in self.meters.state().items()}
-        return {**states, **meters, "generator": self.generator.get_state()}
+        carried = {f"carried/{n}": t for n, t in self.carried.named().items()} if self.carried is not None else {}
+        return {**states, **meters, **carried, "generator": self.generator.get_state()}
 
     def _load_own_tensors(self, own: Mapping[str, Tensor]) -> None:
         def part(prefix: str) -> dict[str, Tensor]:
@@ -167,6 +194,7 @@ class TrainState:
 
         randomness.restore(part("random/"), self.device)
         self.meters.load(part("meters/"), self.device)
+        self.carried = Carried.from_named(part("carried/"), self.device)
         self.generator.set_state(own["generator"])
 
 

@@ -4,6 +4,7 @@ from akorn.execution import Gradients, LastSteps, Recompute, Store
 from akorn.nn.attention import AttentionCoupling
 from akorn.nn.block import KuramotoBlock, KuramotoStack, Transition
 from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling, SparseCoupling
+from akorn.nn.feed_forward import FeedForwardCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.kuramoto import EnergyFunction, Evolution, KuramotoLayer
 from akorn.nn.norm import ChannelAffine, GroupNorm, LayerNorm
@@ -22,6 +23,7 @@ __all__ = [
     "DenseCoupling",
     "EnergyFunction",
     "Evolution",
+    "FeedForwardCoupling",
     "FromStimulus",
     "Gradients",
     "GroupNorm",

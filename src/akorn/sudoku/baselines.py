@@ -10,13 +10,14 @@ from torch import Tensor
 
 from akorn import oscillators as osc
 from akorn.baselines import EnergyTransformer, ItrSA, ItrSABlock
+from akorn.errors import AkornError
 from akorn.nn import EnergyFunction
 from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig
 from akorn.sudoku.net import GRID, Result, SudokuNet
 
 
 class Baseline(SudokuNet):
-    """Embedding, an iterated body, and a head. The start is not random: `generator` and `x0` have no effect."""
+    """Embedding, an iterated body, and a head. Where the start is not random, `generator` and `x0` have no effect."""
 
     def evolve(
         self,
@@ -30,7 +31,7 @@ class Baseline(SudokuNet):
     ) -> Result:
         """See `SudokuNet.evolve`."""
         steps = self.config.steps if steps is None else steps
-        x = self.begin(puzzle, steps)
+        x = self.begin(puzzle, steps, generator=generator, x0=x0)
         energies: list[Tensor] = []
         each: list[Tensor] = []
         for _ in range(steps):
@@ -45,9 +46,14 @@ class Baseline(SudokuNet):
             torch.stack(each) if each else None,
         )
 
-    def begin(self, puzzle: Tensor, steps: int) -> Tensor:
+    def begin(
+        self, puzzle: Tensor, steps: int, *, generator: torch.Generator | None = None, x0: Tensor | None = None
+    ) -> Tensor:
         """The state of puzzles [B, 81] before the last block's steps, [B, 81, C]."""
         x, steps = self._embed(puzzle, steps)
+        if self.random_start:
+            noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype) if x0 is None else x0
+            x = torch.where((puzzle > 0)[..., None], x, noise.to(x.dtype))
         return self.prepare(x, steps)
 
     @abstractmethod
@@ -73,6 +79,7 @@ class ItrSASudoku(Baseline):
     def __init__(self, config: ItrSAConfig | None = None) -> None:
         config = config if config is not None else ItrSAConfig()
         super().__init__(config)
+        self.random_start = config.start == "random"
         self.final_norm = config.final_norm
         self.body = ItrSA(
             config.channels,
@@ -89,6 +96,18 @@ class ItrSASudoku(Baseline):
         for block in self.body.blocks[:-1]:
             x = block(x, steps)
         return x
+
+    def first_state(self, puzzle: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """See `SudokuNet.first_state`."""
+        if len(self.body.blocks) > 1:
+            raise AkornError(f"a model of {len(self.body.blocks)} blocks has no state that can be carried on")
+        return self.begin(puzzle, 1, generator=generator)
+
+    def carry_on(self, puzzle: Tensor, state: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+        """See `SudokuNet.carry_on`."""
+        for _ in range(self.config.steps if steps is None else steps):
+            state = self.iterate(state)
+        return self.answer(self.finish(state)), state
 
     def iterate(self, x: Tensor) -> Tensor:
         """Attention."""

@@ -37,6 +37,10 @@ class SudokuConfig:
     variant are learned from their start."""
     rule: Literal["kuramoto", "without-projection", "residual"] = "kuramoto"
     """The update rule: the paper's, without Proj, or the plain residual update without Proj and Π."""
+    expansion: int | None = None
+    """Put an MLP behind the attention, at every step, with a hidden layer of this many times C; None for no MLP."""
+    gradient_steps: int | None = None
+    """In training, gradients go back through this many of the last steps; None for all."""
     recompute: bool = False
     """In training, recompute states in the backward pass: memory no longer grows with T."""
     step: Literal["gamma", "damped"] = "gamma"
@@ -59,6 +63,8 @@ class ItrSAConfig:
     blocks: int = 1
     steps: int = 16
     position: Literal["absolute", "gta", "rotary", "learned-rotary"] = "absolute"
+    start: Literal["embedding", "random"] = "embedding"
+    """Where the blanks start: at their embedding, or at random, so that there are several starts to vote among."""
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}

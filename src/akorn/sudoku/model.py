@@ -71,8 +71,7 @@ class SudokuModel(SudokuNet):
         x0: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, int]:
         """Where the last block begins: its first state and its stimulus, [B, 81, C] each, and T."""
-        c, steps = self._embed(puzzle, steps)  # [B, 81, C]
-        c = c if self.place is None else self.place(c)
+        c, steps = self._stimulus(puzzle, steps)  # [B, 81, C]
         given = puzzle > 0
         if x0 is None:
             x = self.start(c, generator, given)
@@ -83,6 +82,32 @@ class SudokuModel(SudokuNet):
             x, c = block(x, c, steps)
             c = norm(c)
         return x, c, steps
+
+    def first_state(self, puzzle: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """See `SudokuNet.first_state`."""
+        c, _ = self._stimulus(puzzle, None)
+        return cast(Tensor, self.start(c, generator, puzzle > 0))
+
+    def carry_on(self, puzzle: Tensor, state: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+        """See `SudokuNet.carry_on`. The last block's state is carried on to the first block.
+
+        With one block, k calls of T steps are one call of k · T steps.
+        """
+        c, steps = self._stimulus(puzzle, steps)
+        x = state
+        for number, block in enumerate(self.blocks):
+            c = self.norms[number - 1](c) if number else c
+            x, c = block(x, c, steps, on_sphere=True)
+        return self.answer(c), x
+
+    def on_sphere(self, state: Tensor) -> Tensor:
+        """Π of a state."""
+        return self.start.inside(state)
+
+    def _stimulus(self, puzzle: Tensor, steps: int | None) -> tuple[Tensor, int]:
+        """C of the first block, [B, 81, C], and T."""
+        c, steps = self._embed(puzzle, steps)
+        return c if self.place is None else self.place(c), steps
 
     def compile_step(self, **options: object) -> None:
         """Compile one Kuramoto step of each block."""
@@ -125,13 +150,15 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
     if config.position in ("rotary", "learned-rotary"):
         learn = config.position == "learned-rotary"
         position = akn.RotaryPosition(GRID, channels // config.heads, learn=learn, symmetric=config.symmetric)
-    coupling = akn.AttentionCoupling(
+    coupling: nn.Module = akn.AttentionCoupling(
         channels,
         config.heads,
         grid=GRID if config.position != "absolute" else None,
         position=position,
         symmetric=config.symmetric,
     )
+    if config.expansion is not None:
+        coupling = akn.FeedForwardCoupling(coupling, channels, expansion=config.expansion)
     omega: nn.Module | None = None
     if config.omega:  # an odd N has no pairs: use any antisymmetric matrix, also shared
         omega = akn.NaturalFrequency(n, init=0.5) if n % 2 else akn.PairwiseFrequency(n, init=0.5)
@@ -140,6 +167,7 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
         "without-projection": akn.WithoutProjection,
         "residual": akn.Residual,
     }
+    way = akn.Recompute() if config.recompute else akn.Store()
     layer = akn.KuramotoLayer(
         channels,
         n,
@@ -150,7 +178,7 @@ def _block(config: SudokuConfig) -> akn.KuramotoBlock:
         damped=config.step == "damped",
         rule=rules[config.rule](),
         bias=True,
-        gradients=akn.Recompute() if config.recompute else akn.Store(),
+        gradients=way if config.gradient_steps is None else akn.LastSteps(config.gradient_steps, then=way),
     )
     g = nn.Sequential(_Residual(channels), nn.ReLU(), nn.Linear(channels, channels))
     return akn.KuramotoBlock(layer, akn.Readout(channels, n_out=n if config.n_out is None else config.n_out, g=g))

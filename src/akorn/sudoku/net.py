@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn import oscillators as osc
+from akorn.errors import AkornError
 from akorn.hub import HubModel
 from akorn.nn import EnergyFunction
 from akorn.sudoku.config import ARCHITECTURES, ModelConfig, check
@@ -73,7 +74,7 @@ class SudokuNet(HubModel):
 
     task: ClassVar[str] = "sudoku"
     config: ModelConfig
-    random_start: ClassVar[bool] = False
+    random_start: bool = False
     """Whether the answer depends on a random start."""
     has_energy: ClassVar[bool] = False
     compiled = False
@@ -111,6 +112,18 @@ class SudokuNet(HubModel):
         each_step: bool = False,
     ) -> Result:
         """`forward`, with energies (`energy` chooses the kind, None for none) and the logits of each step."""
+
+    def first_state(self, puzzle: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """[B, 81, C]: where puzzles [B, 81] start, for `carry_on`."""
+        raise AkornError(f"{self.architecture} has no state that can be carried on")
+
+    def carry_on(self, puzzle: Tensor, state: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+        """Logits [B, 81, 9] and the next state after `steps` steps from a state."""
+        raise AkornError(f"{self.architecture} has no state that can be carried on")
+
+    def on_sphere(self, state: Tensor) -> Tensor:
+        """The nearest state that the model can be in: as it is, unless states are on a sphere."""
+        return state
 
     @property
     def device(self) -> torch.device:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from akorn.engine.config import EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
+from akorn.engine.config import CarryConfig, EmaConfig, OptimiserConfig, ScheduleConfig, TrainConfig
 from akorn.registry import Recipes
 from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, ModelConfig, SudokuConfig
 
@@ -29,6 +30,8 @@ class DataConfig:
     reveal: tuple[int, int] | None = None
     """Reveal digits of the solution, so that the number of givens is uniform over this range; a board with more givens
     keeps them all."""
+    revealed: float = 1.0
+    """The share of the boards that `reveal` acts on, drawn anew each time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ class SudokuRecipe:
     valid: ValidConfig = field(default_factory=ValidConfig)
     steps: tuple[int, int] | None = None
     """Draw T from this range for every batch; None for the model's T."""
+    loss: Literal["squares", "blanks"] = "squares"
+    """Take the cross-entropy on all squares, or only on the blanks."""
+    noise: float = 0.0
+    """Noise on the state before each segment, if states are carried: Π[x + σξ], with σ this and ξ normal."""
+    init: str | None = None
+    """Start from these weights: a shipped model's name or a folder. Parts that it lacks, such as an MLP, stay new."""
 
 
 RECIPES: Recipes[SudokuRecipe] = Recipes()
@@ -180,6 +189,37 @@ def sudoku_best() -> SudokuRecipe:
         data=DataConfig(givens=(26, 30), symmetries=True, reveal=(17, 38)),
         steps=(12, 24),
     )
+
+
+@RECIPES.add
+def sudoku_hard() -> SudokuRecipe:
+    """A solver of the hardest boards: trained with carried states, from the weights of `sudoku-base`.
+
+    Meant for a `--data` file of boards that need search, mixed with 17-clue boards (docs/sudoku.md).
+    """
+    return SudokuRecipe(
+        model=SudokuConfig(expansion=2),
+        train=TrainConfig(
+            steps=20_000,
+            batch_size=512,
+            optimiser=OptimiserConfig(name="adamw", learning_rate=5e-4, clip=1.0),
+            schedule=ScheduleConfig(name="cosine", warmup=300, final=0.02),
+            ema=EmaConfig(decay=0.999, every=5, after=100),
+            carry=CarryConfig(segments=(1, 8)),
+            precision="bf16",
+            graph=True,
+        ),
+        data=DataConfig(givens=(22, 26), symmetries=True, reveal=(17, 34), revealed=0.2),
+        valid=ValidConfig(count=500, steps=128),
+        init="sudoku",
+    )
+
+
+@RECIPES.add
+def sudoku_hard_itrsa() -> SudokuRecipe:
+    """ItrSA in place of AKOrN in `sudoku_hard`: the same boards and training, random starts, from scratch."""
+    hard = sudoku_hard()
+    return replace(hard, model=ItrSAConfig(position="gta", start="random"), init=None)
 
 
 @RECIPES.add

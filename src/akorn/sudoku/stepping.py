@@ -78,7 +78,7 @@ class _Iterated:
         self.model = model
 
     def begin(self, puzzle: Tensor, x0: Tensor | None, steps: int) -> State:
-        return (self.model.begin(puzzle, steps),)
+        return (self.model.begin(puzzle, steps, x0=x0),)
 
     def advance(self, state: State, steps: int, energy: EnergyFunction | None) -> tuple[State, Tensor | None]:
         (x,) = state

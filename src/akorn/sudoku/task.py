@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from akorn.engine.carried import Segment
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
+from akorn.models import load_model
 from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
 from akorn.sudoku.config import check
@@ -28,8 +31,10 @@ from akorn.sudoku.voting import Precision
 class TrainingBoards:
     """The training set: boards on the device, with digits revealed and symmetries drawn at every access."""
 
-    def __init__(self, data: SudokuData, symmetries: bool, reveal: tuple[int, int] | None) -> None:
-        self.data, self.reveal = data, reveal
+    def __init__(
+        self, data: SudokuData, symmetries: bool, reveal: tuple[int, int] | None, revealed: float = 1.0
+    ) -> None:
+        self.data, self.reveal, self.revealed = data, reveal, revealed
         self.symmetries = Symmetries() if symmetries else None
 
     def __len__(self) -> int:
@@ -39,7 +44,11 @@ class TrainingBoards:
         """Puzzle and solution, int64 [B, 81] each."""
         puzzle, solution = self.data.batch(indices)
         if self.reveal is not None:
-            puzzle = reveal(puzzle, solution, self.reveal, generator)
+            shown = reveal(puzzle, solution, self.reveal, generator)
+            if self.revealed < 1:
+                chosen = torch.rand(len(puzzle), 1, generator=generator, device=puzzle.device) < self.revealed
+                shown = torch.where(chosen, shown, puzzle)
+            puzzle = shown
         if self.symmetries is not None:
             puzzle, solution = self.symmetries(puzzle, solution, generator)
         return puzzle, solution
@@ -74,23 +83,36 @@ class SudokuTask(Task):
         del data["workers"]  # does not change the boards
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # the fingerprint identifies the data, wherever it lies
-        steps = self.recipe.steps
-        return {"model": as_json(self.recipe.model), "data": data, "steps": list(steps) if steps else None}
+        recipe = self.recipe
+        steps = list(recipe.steps) if recipe.steps else None
+        later = {"loss": recipe.loss, "noise": recipe.noise, "init": recipe.init and Path(recipe.init).name}
+        defaults = {"loss": "squares", "noise": 0.0, "init": None, "revealed": 1.0, "expansion": None}
+        defaults |= {"gradient_steps": None, "start": "embedding"}
+        # What older runs had is left out, since their checkpoints do not name it.
+        return {
+            "model": _without(as_json(recipe.model), defaults),
+            "data": _without(data, defaults),
+            "steps": steps,
+            **_without(later, defaults),
+        }
 
     def fingerprint(self) -> str:
         """SHA-256 of the boards."""
         return self._boards(torch.device("cpu")).fingerprint()
 
     def build_model(self) -> nn.Module:
-        """The recipe's model."""
-        return build(self.recipe.model)
+        """The recipe's model, with the weights of `init` if it names some."""
+        model = build(self.recipe.model)
+        if self.recipe.init is not None:
+            inherit(model, self.recipe.init)
+        return model
 
     def build_data(self, device: torch.device) -> TrainingBoards:
         """The training set on the device."""
         options = self.recipe.data
         if self.recipe.valid.path is not None:
             self._validation()  # a mistyped path fails now, not after hours of training
-        return TrainingBoards(self._boards(device), options.symmetries, options.reveal)
+        return TrainingBoards(self._boards(device), options.symmetries, options.reveal, options.revealed)
 
     def choose(self) -> int | None:
         """The number of steps T, if the recipe has a range."""
@@ -103,14 +125,40 @@ class SudokuTask(Task):
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean cross-entropy over all squares; the share of correct blanks is logged as a curve."""
-        puzzle, solution = batch
-        logits: Tensor = model(puzzle, choice, generator)
-        loss = F.cross_entropy(logits.flatten(0, 1), solution.flatten() - 1)
+        logits: Tensor = model(batch[0], choice, generator)
+        loss, _, share = self._score(logits, *batch)
+        return loss, {"blank_accuracy": share}
+
+    def begin(self, model: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor]:
+        """The first states of boards, if states are carried."""
+        assert isinstance(model, SudokuNet)
+        return (model.first_state(batch[0], generator),)
+
+    def segment(
+        self, model: nn.Module, batch: Batch, state: tuple[Tensor, ...], generator: torch.Generator, choice: Hashable
+    ) -> Segment:
+        """The model's steps from the boards' states. A board is done when all its blanks are right."""
+        assert isinstance(model, SudokuNet)
+        (x,) = state
+        if self.recipe.noise:
+            noise = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+            x = model.on_sphere(x + self.recipe.noise * noise)
+        assert choice is None or isinstance(choice, int)
+        logits, x = model.carry_on(batch[0], x, choice)
+        loss, solved, share = self._score(logits, *batch)
+        return Segment(loss, (x,), solved, {"blank_accuracy": share})
+
+    def _score(self, logits: Tensor, puzzle: Tensor, solution: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss, which boards are solved, [B], and the share of correct blanks."""
+        blank = puzzle == 0
+        target = solution - 1
+        if self.recipe.loss == "blanks":
+            target = torch.where(blank, target, -100)  # which cross_entropy ignores
+        loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
         with torch.no_grad():
-            blank = puzzle == 0
             right = (logits.argmax(-1) + 1 == solution) & blank
             share = right.sum() / blank.sum().clamp_min(1)
-        return loss, {"blank_accuracy": share}
+        return loss, (right | ~blank).all(1), share
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Board accuracy on the validation boards."""
@@ -165,6 +213,30 @@ class SudokuTask(Task):
         return self._valid
 
 
+def inherit(model: SudokuNet, init: str) -> None:
+    """Put the weights of a shipped model or a folder into a model; what these do not have stays as it is.
+
+    An attention inside a `FeedForwardCoupling` takes the weights of one without an MLP.
+    """
+    here = model.state_dict()
+    for name, value in load_model(init).state_dict().items():
+        inner = name.replace(".coupling.", ".coupling.coupling.", 1)
+        place = name if name in here else inner
+        if place not in here:
+            raise AkornError(f"init is {init}, whose {name!r} the recipe's model does not have")
+        if value.shape != here[place].shape:
+            shapes = f"{list(value.shape)}, expected {list(here[place].shape)}"
+            raise AkornError(f"init is {init}, whose {name!r} has shape {shapes}")
+        here[place] = value
+    model.load_state_dict(here)
+
+
+def _without(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that differ from these defaults, or have none."""
+    missing = object()
+    return {name: value for name, value in settings.items() if defaults.get(name, missing) != value}
+
+
 def make_task(recipe: SudokuRecipe) -> SudokuTask:
     """The recipe as a task of the training loop."""
     return SudokuTask(recipe)
@@ -175,5 +247,14 @@ def _check(recipe: SudokuRecipe) -> None:
     for name, pair, least, most in (("steps", recipe.steps, 1, 10_000), ("reveal", recipe.data.reveal, 0, 81)):
         if pair is not None and not least <= pair[0] <= pair[1] <= most:
             raise AkornError(f"{name} is {pair}, expected two numbers from {least} to {most}, the smaller one first")
+    for name, value, fine, expected in (
+        ("data.revealed", recipe.data.revealed, 0 <= recipe.data.revealed <= 1, "from 0 to 1"),
+        ("noise", recipe.noise, 0 <= recipe.noise < 10, "from 0 to 10"),
+        ("loss", recipe.loss, recipe.loss in ("squares", "blanks"), "squares or blanks"),
+    ):
+        if not fine:
+            raise AkornError(f"{name} is {value!r}, expected {expected}")
+    if recipe.noise and recipe.train.carry.segments is None:
+        raise AkornError("noise acts on carried states: set train.carry.segments")
     if recipe.valid.count < 1:
         raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")
