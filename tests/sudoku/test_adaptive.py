@@ -32,6 +32,12 @@ from akorn.sudoku.voting import mean_confidence
 
 SMALL = SudokuConfig(channels=16, heads=2, steps=8)
 EFFORT = Effort(4, 128)
+MODELS = [
+    SMALL,
+    ItrSAConfig(channels=16, heads=2),
+    ItrSAConfig(channels=16, heads=2, start="random"),
+    EnergyTransformerConfig(16, 2, 4, 16),
+]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +111,7 @@ def test_a_board_leaves_at_the_first_sure_reading(boards: tuple[Tensor, Tensor])
     assert 0 < int((found.confidence >= sure).sum()) < len(puzzles)
 
 
-@pytest.mark.parametrize("config", [SMALL, ItrSAConfig(channels=16, heads=2), EnergyTransformerConfig(16, 2, 4, 16)])
+@pytest.mark.parametrize("config", MODELS)
 def test_a_board_does_not_notice_the_others(config: object, boards: tuple[Tensor, Tensor]) -> None:
     model, puzzles = net(config), boards[0]
     sure = float(adaptive.run(model, puzzles, Effort(1, 64, sure=1.0)).confidence.median())  # about half leave
@@ -141,7 +147,7 @@ def test_padding_to_pieces_changes_nothing(
 
 
 def test_steps_in_pieces_are_the_model(boards: tuple[Tensor, Tensor]) -> None:
-    for config in (SMALL, ItrSAConfig(channels=16, heads=2), EnergyTransformerConfig(16, 2, 4, 16)):
+    for config in MODELS:
         model, puzzles = net(config), boards[0]
         x0 = start_noise(board_keys(puzzles), torch.zeros(len(puzzles), dtype=torch.int64), 0, (81, model.channels))
         with torch.no_grad():
