@@ -42,8 +42,6 @@ WEIGHTS = Path(__file__).parent / "weights"
 """The folder with the shipped models."""
 HUB = "hf:"
 """The prefix of names on the Hugging Face hub."""
-STAND_INS: dict[str, str] = {"sudoku": "sudoku-base"}
-"""Names without weights of their own yet → the shipped model that they mean."""
 HEAD = "head."
 """The prefix of the weights of a classifier's head."""
 
@@ -51,14 +49,12 @@ HEAD = "head."
 def list_models(*, pretrained: bool = False) -> list[str]:
     """The names that `create_model` knows; with `pretrained` only those whose weights ship."""
     shipped = {path.parent.name for path in WEIGHTS.glob(f"*/{CONFIG_FILE}")}
-    shipped |= {name for name, meant in STAND_INS.items() if meant in shipped}
     return sorted(shipped if pretrained else shipped | set(rooms.models()))
 
 
 def shipped_folder(name: str) -> Path:
     """The folder of shipped weights by their name."""
-    own = WEIGHTS / name
-    return own if os.path.exists(own / CONFIG_FILE) else WEIGHTS / STAND_INS.get(name, name)
+    return WEIGHTS / name
 
 
 def create_model(

@@ -67,4 +67,4 @@ class Effort:
 
 def usual(device: str) -> Effort:
     """What `akorn solve` tries by itself on a device of this type: on a CPU what a minute allows."""
-    return Effort() if device == "cuda" else Effort(16, 1024)
+    return Effort() if device == "cuda" else Effort(8, 1024)

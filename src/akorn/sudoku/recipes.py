@@ -62,7 +62,7 @@ class SudokuRecipe:
     noise: float = 0.0
     """Noise on the state before each segment, if states are carried: Π[x + σξ], with σ this and ξ normal."""
     init: str | None = None
-    """Start from these weights: a shipped model's name or a folder. Parts that it lacks, such as an MLP, stay new."""
+    """Start from these weights: a shipped model's name, or a folder. Parts that it lacks, such as an MLP, stay new."""
 
 
 RECIPES: Recipes[SudokuRecipe] = Recipes()
@@ -191,27 +191,28 @@ def sudoku_best() -> SudokuRecipe:
     )
 
 
-@RECIPES.add
+@RECIPES.add(weights="sudoku")
 def sudoku_hard() -> SudokuRecipe:
-    """A solver of the hardest boards: trained with carried states, from the weights of `sudoku-base`.
+    """The shipped solver of the hardest boards: an MLP behind the attention, and states that are carried on.
 
-    Meant for a `--data` file of boards that need search, mixed with 17-clue boards (docs/sudoku.md).
+    It starts from the weights of `sudoku-base`, and is meant for a `--data` file of boards that need search, mixed with
+    17-clue boards (docs/sudoku.md).
     """
     return SudokuRecipe(
         model=SudokuConfig(expansion=2),
         train=TrainConfig(
             steps=20_000,
             batch_size=512,
-            optimiser=OptimiserConfig(name="adamw", learning_rate=5e-4, clip=1.0),
+            optimiser=OptimiserConfig(name="muon", learning_rate=2e-3, clip=1.0),
             schedule=ScheduleConfig(name="cosine", warmup=300, final=0.02),
             ema=EmaConfig(decay=0.999, every=5, after=100),
-            carry=CarryConfig(segments=(1, 8)),
+            carry=CarryConfig(segments=(1, 16)),
             precision="bf16",
             graph=True,
         ),
         data=DataConfig(givens=(22, 26), symmetries=True, reveal=(17, 34), revealed=0.2),
         valid=ValidConfig(count=500, steps=128),
-        init="sudoku",
+        init="sudoku-base",
     )
 
 
