@@ -113,9 +113,9 @@ SUDOKU = Section(
     " has 9,000 boards with 31–42 givens. ID boards, 1,000 of them, are of the same kind; OOD boards, 18,000 of them,"
     " have only 17–34 givens and are harder. T is the number of Kuramoto steps, which can be chosen at test time. A"
     " start is one random draw of the oscillators' initial states. All boards are our own. Beyond the paper: the solver"
-    " that ships, an AKOrN with an MLP in its coupling, trained with carried states on boards that people call hard, gets"
-    " {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest and {hardest} % of its list 1106, with"
-    " at most 64 starts and T = 2,048 (one seed).",
+    " that ships, an AKOrN with an MLP in its coupling, trained with carried states on boards that people call hard,"
+    " gets {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest and {hardest} % of its list"
+    " 1106, with at most 64 starts and T = 2,048 (one seed).",
     "results/sudoku.md",
     (
         Claim(
