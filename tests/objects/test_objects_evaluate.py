@@ -242,8 +242,19 @@ def test_eval_prints_scores_records_and_plots(
     assert {"data": "squares", "pictures": 4, "clusters": 3, "method": "average", "uptile": 1, "steps": 2}.items() <= (
         kept["config"].items()
     )
+    same = {"fg_ari", "mbo", "fg_ari_error", "mbo_error"}
+    assert {key: kept["metrics"][key] for key in same} == kept["extra"]["against_clusters"]["3"]
+    assert set(kept["extra"]["against_clusters"]) == set(told["against_clusters"]) == {"2", "3", "4"}
     assert run(*words, "--limit", 2, "--uptile", 2, "--clusters", 2) == 0
     assert "2 pictures, 2 clusters" in capsys.readouterr().out
+    for method in ("average", "kmeans"):  # no plots are needed
+        more = ["--method", method, "--against-clusters", 4, "--json", "--results", method]
+        assert run(*words, *more) == 0
+        (record,) = Path(method).iterdir()
+        assert (
+            json.loads(record.read_text())["extra"]["against_clusters"]
+            == json.loads(capsys.readouterr().out)["against_clusters"]
+        )
 
 
 def test_a_file_that_tells_little_is_scored_as_the_model_was_trained(
@@ -280,7 +291,7 @@ def test_plots_go_as_far_as_there_are_patches(tmp_path: Path, monkeypatch: pytes
     ("words", "message"),
     [
         (["--clusters", 0], "--clusters must be at least 1"),
-        (["--against-clusters", 3], "--plots"),
+        (["--against-clusters", 0], "--against-clusters must be at least 1"),
         (["--weights", "x"], "frozen network"),
         (["--data", "absent.npz"], "absent.npz"),
         ([], "--data is missing"),
