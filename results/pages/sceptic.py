@@ -153,10 +153,10 @@ TEXT = """\
 # For a sceptic: is the robustness real?
 
 **In our reproduction it is not. The attack that the paper reports leaves {rand} % of the answers right (in the paper
-{rand.paper} %). The same attack with a better gradient leaves {last} %.** Of the model that ships, trained for 80 epochs
-more, they leave {shipped} and {shipped_last} %, and an attack on one fixed start leaves {fixed} %. The paper's weights
-are not public, so this page speaks of models that we trained by the paper's description. You can check it in an
-hour.{before}
+{rand.paper} %). The same attack with a better gradient leaves {last} %.** Of the model that ships, which was trained
+for 80 epochs more, they leave {shipped} and {shipped_last} %, and an attack on one fixed start leaves {fixed} %. The
+paper's weights are not public, so this page speaks of models that we trained by the paper's description. You can check
+it in an hour.{before}
 
 ## The claim
 
