@@ -1,6 +1,6 @@
 """How far gradients of CIFAR-10 classifiers lead: cosines and shares of right answers, in percent, mean over pictures.
 
-    python benchmarks/gradients.py --data cifar-10-batches-py [--record results]
+    python benchmarks/gradients.py --data cifar-10-batches-py [--untrained] [--record results]
 
 Of the shipped model: at pictures a quarter of a grey level apart, with the same 20 starts behind each gradient, and
 with the gradients of the last Kuramoto steps alone; at one picture, between two starts and between two means over 20.
@@ -8,7 +8,7 @@ And where gradients of one start lead: the share of --batch pictures that are ri
 start, and what of either is right from three other starts.
 Of its weights, which training follows: the gradient of the loss in the mean over --batch pictures, between two starts,
 part by part, with all steps and with the last ones alone.
-Of untrained models, three seeds each: a quarter of a grey level apart, from one start.
+Of untrained models, three seeds each: a quarter of a grey level apart, from one start. --untrained: these alone.
 """
 
 import argparse
@@ -36,7 +36,11 @@ PARTS = ("stem", *(f"body.{part}" for part in (
 )), "head")  # fmt: skip
 UNTRAINED: dict[str, ModelConfig] = {
     "AKOrN-conv": AkornConfig(),
+    "AKOrN-conv, γ = 0.5": AkornConfig(gamma=0.5),
     "AKOrN-conv, γ = 0.1": AkornConfig(gamma=0.1),
+    "AKOrN-conv without Proj": AkornConfig(rule="without-projection"),
+    "AKOrN-conv without Proj, γ = 0.5": AkornConfig(rule="without-projection", gamma=0.5),
+    "AKOrN-conv without Proj, γ = 0.1": AkornConfig(rule="without-projection", gamma=0.1),
     "ItrConv": ItrConvConfig(),
     "ResNet-18": ResNetConfig(),
 }
@@ -49,17 +53,13 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=20)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--untrained", action="store_true", help="leave the trained model out")
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
     began = time.monotonic()
     pictures = load_cifar10(words.data, "test")
     few = pictures.take(sample(len(pictures), words.pictures, words.seed))
     images, labels = as_float(few.images), few.labels
-    model = load_model(words.model)
-    assert isinstance(model, CifarNet)
-    for layer in model.modules():
-        if isinstance(layer, KuramotoLayer):
-            layer.gradients = Store()  # through all steps, however it was trained
     found: dict[str, float] = {}
 
     def tell(name: str, cosines: Tensor) -> None:
@@ -69,20 +69,29 @@ def main() -> None:
     def draws() -> torch.Generator:
         return torch.Generator().manual_seed(words.seed)
 
-    with asked(model):
-        tell(f"trained/nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
-        tell("trained/between starts", start_agreement(model, images, labels, 1, draws()))
-        tell(f"trained/between means over {EOT}", start_agreement(model, images, labels, EOT, draws()))
-        with last_steps(model):
-            tell(f"trained/last steps, nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
-    batch = pictures.take(sample(len(pictures), words.batch, words.seed))
-    for name, right in at_one_start(model, as_float(batch.images), batch.labels, words.seed).items():
-        tell(f"trained/right, {name}", right)
-    for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
-        tell(f"trained/weights between starts/{name}", cosine)
-    with last_steps(model):
+    def of_the_trained(model: CifarNet) -> None:
+        for layer in model.modules():
+            if isinstance(layer, KuramotoLayer):
+                layer.gradients = Store()  # through all steps, however it was trained
+        with asked(model):
+            tell(f"trained/nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
+            tell("trained/between starts", start_agreement(model, images, labels, 1, draws()))
+            tell(f"trained/between means over {EOT}", start_agreement(model, images, labels, EOT, draws()))
+            with last_steps(model):
+                tell(f"trained/last steps, nearby, EoT {EOT}", gradient_agreement(model, images, labels, EOT, draws()))
+        batch = pictures.take(sample(len(pictures), words.batch, words.seed))
+        for name, right in at_one_start(model, as_float(batch.images), batch.labels, words.seed).items():
+            tell(f"trained/right, {name}", right)
         for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
-            tell(f"trained/weights between starts, last steps/{name}", cosine)
+            tell(f"trained/weights between starts/{name}", cosine)
+        with last_steps(model):
+            for name, cosine in of_weights(model, as_float(batch.images), batch.labels, words.seed).items():
+                tell(f"trained/weights between starts, last steps/{name}", cosine)
+
+    if not words.untrained:
+        trained = load_model(words.model)
+        assert isinstance(trained, CifarNet)
+        of_the_trained(trained)
     for name, config in UNTRAINED.items():
         for seed in range(3):
             torch.manual_seed(seed)
@@ -91,12 +100,13 @@ def main() -> None:
                 cosines = gradient_agreement(net, images, labels, 1, draws())
             tell(f"untrained/{name}/seed {seed}", cosines)
     if words.record:
-        config_of = {
-            "model": words.model, "pictures": len(labels), "batch": words.batch, "eot": EOT, "distance": "0.25/255",
-            "training": training_of(words.model),
-        }  # fmt: skip
+        config_of: dict[str, object] = {"pictures": len(labels), "distance": "0.25/255"}
+        if not words.untrained:
+            config_of |= {"model": words.model, "batch": words.batch, "eot": EOT}
+            config_of["training"] = training_of(words.model)
+        name = "gradients-untrained" if words.untrained else "gradients"
         path = write_record(
-            "bench", "gradients", found, config=config_of, seed=words.seed, data_fingerprint=few.fingerprint(),
+            "bench", name, found, config=config_of, seed=words.seed, data_fingerprint=few.fingerprint(),
             wall_time=time.monotonic() - began, device="cpu", folder=words.record,
         )  # fmt: skip
         print(f"recorded in {path}")

@@ -4,8 +4,15 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One of several processes that share the cores. Read when torch is first imported, in processes started here too.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
+
+MOST_PROCESSES = 4
+"""Each needs up to 2 GiB, and a container may see more cores than it has."""
 
 if not torch.cuda.is_available():
     # Kernels then run in Triton's interpreter. Read when Triton is first imported, which torch may do at any time.
@@ -18,6 +25,24 @@ EXPORTS = (
     *(f"{room}/test_{room}_export.py" for room in ("sudoku", "objects", "robustness")),
 )
 """Where whole models are exported; `export/` does it with small ones."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at -n
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite runs on all cores of a machine without a GPU, as if `-n CORES --dist worksteal` had been given.
+
+    What names files stays in one process, for which output and debugger are at hand, and so does `-n 0`. Each process
+    begins with a run of neighbouring tests, which share what they set up.
+    """
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    worker = hasattr(config, "workerinput")
+    if not whole or worker or torch.cuda.is_available() or not config.pluginmanager.hasplugin("xdist"):
+        return
+    if config.option.numprocesses is None and not (config.option.usepdb or config.option.collectonly):
+        os.environ.setdefault("PYTHONHASHSEED", "0")  # all processes then collect the same tests in the same order
+        config.option.numprocesses = min(os.cpu_count() or 1, MOST_PROCESSES)
+        if config.option.dist == "no":
+            config.option.dist = "worksteal"
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import akorn
+from akorn.robustness.config import AkornConfig
+from akorn.robustness.model import build
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOK = EXAMPLES / "energy_of_your_network.ipynb"
@@ -57,6 +59,28 @@ def test_drawn_pictures_are_pictures_of_every_class() -> None:
     assert pictures.shape == (9, 3, 32, 32)
     assert labels.bincount().tolist() == [3, 3, 3]
     assert 0 <= pictures.min() < pictures.max() <= 1
+
+
+@pytest.mark.slow
+def test_drawings_are_known_and_one_step_changes_answers(tmp_path: Path) -> None:
+    example = load("adversarial")
+    before, after = example.main(tmp_path / "adversarial.png", steps=1, starts=1)
+    assert before == list(example.DRAWINGS)
+    assert sum(then != first for then, first in zip(after, before, strict=True)) >= 3
+    assert (tmp_path / "adversarial.png").stat().st_size > 1000
+
+
+def test_the_attack_of_ten_lines_keeps_to_its_bound_and_raises_the_loss() -> None:
+    example = load("adversarial")
+    torch.manual_seed(0)
+    model = build(AkornConfig(channels=(8, 16, 16), kernels=(3, 3, 3), start="stimulus")).eval()
+    images, labels = torch.rand(3, 3, 32, 32), torch.tensor([0, 1, 2])
+    changed = example.attack(model, images, labels, 8 / 255, 3, 1)
+    assert 0 <= changed.min() <= changed.max() <= 1
+    assert 0 < (changed - images).abs().max() <= 8 / 255 + 1e-6
+    with torch.no_grad():
+        losses = [float(torch.nn.functional.cross_entropy(model(seen), labels)) for seen in (images, changed)]
+    assert losses[1] > losses[0]
 
 
 def test_a_memory_recalls_its_patterns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,10 @@
-"""The table of Lyapunov exponents, from records of `benchmarks/lyapunov.py`. Torch-free."""
+"""Chaos in the classifier's layers: Lyapunov exponents and how far gradients hold, from benchmarks. Torch-free."""
 
 from __future__ import annotations
 
+from statistics import fmean
+
+from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table
 
 _GAMMAS = ("1", "0.5", "0.1")
@@ -21,4 +24,38 @@ EXPONENTS = Table(
     " which drive the layer, and over 100 steps after the first 50. Above 0 a layer is chaotic: a small difference, and"
     " so a gradient, grows by exp(λ) in every step. The model was trained with γ = 1; it takes three steps in each"
     " layer.",
+)
+
+_SEEDS = 3
+
+
+def _cosine(model: str) -> Cell:
+    """The mean over untrained models of three seeds."""
+
+    def mean(record: Record) -> float | None:
+        values = [record["metrics"].get(f"untrained/{model}/seed {seed}") for seed in range(_SEEDS)]
+        numbers = [value for value in values if is_number(value)]
+        return fmean(numbers) if len(numbers) == _SEEDS else None
+
+    return Cell(mean, {"kind": "bench", "name": "gradients-untrained"})
+
+
+def _gradients(label: str, model: str) -> Row:
+    return Row(label, tuple(_cosine(model + ("" if gamma == "1" else f", γ = {gamma}")) for gamma in _GAMMAS))
+
+
+GRADIENTS = Table(
+    "Do gradients of untrained models hold?",
+    tuple(f"γ = {gamma}" for gamma in _GAMMAS),
+    (
+        _gradients("AKOrN-conv", "AKOrN-conv"),
+        _gradients("AKOrN-conv without Proj", "AKOrN-conv without Proj"),
+        *(
+            Row(model, (_cosine(model), *(Cell("none", {"kind": "none"}) for _ in _GAMMAS[1:])))
+            for model in ("ItrConv", "ResNet-18")
+        ),
+    ),
+    note="The cosine, in percent, between the gradients at two pictures a quarter of a grey level apart, from the same"
+    f" start: the mean over 20 test pictures and {_SEEDS} seeds of the weights (`benchmarks/gradients.py --untrained`)."
+    " 100 means the same direction, 0 nothing in common. ItrConv and ResNet-18 have no γ.",
 )

@@ -41,7 +41,7 @@ ROBUSTNESS = Section(
     " leaves {shipped} to {rand} % of the answers right. With gradients of the last Kuramoto step alone the same attack"
     " leaves {shipped_last} to {last} %, and with the random start fixed {fixed} %. The Kuramoto steps are chaotic:"
     " gradients through all of them differ from start to start and hold for less than a grey level, which hides"
-    " adversarial pictures and does not remove them ([docs/robustness.md](docs/robustness.md)). What remains is the"
+    " adversarial pictures and does not remove them ([docs/sceptic.md](docs/sceptic.md)). What remains is the"
     " resistance to random noise, and good calibration when several starts are averaged.\n\n"
     "The models classify CIFAR-10. They are trained on clean pictures with AugMix, which mixes simple image operations;"
     " each figure is one training (one seed). Figures are accuracies in percent on the 10,000 test pictures, under"

@@ -19,6 +19,7 @@ from functools import partial
 from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table, chosen
 from results.pages import quoted
+from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.mends import MARKED, mended
 from results.pages.objects_own import TRIED, WEIGHTS, most_pictures
 from results.pages.trials import epochs, is_trial
@@ -252,7 +253,7 @@ NATURAL = Table(
     always=True,
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, WEIGHTS, TRIED)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, WEIGHTS, UPTILING, NUMBERS, TRIED)
 
 TITLE = "Object discovery: all tables"
 INTRO = """\

@@ -10,7 +10,7 @@ from types import ModuleType
 from akorn.ledger import read_records, recipe_of, render
 from akorn.ledger.records import Record
 from akorn.ledger.tables import anchor, markdown
-from results.pages import objects, robustness, speed, sudoku
+from results.pages import objects, robustness, sceptic, speed, sudoku
 from results.pages.claims import INTRO, SECTIONS
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, look
 from results.pages.mends import WORDS, earlier
@@ -44,7 +44,7 @@ def pages(records: Sequence[Record] | None = None) -> dict[str, str]:
         path: render(found, [*module.TABLES, *earlier(found, module.TABLES)], module.TITLE, f"{module.INTRO}\n\n{_HOW}")
         for path, module in _TABLES.items()
     }
-    return {"RESULTS.md": claims_page(found, SECTIONS), **tables}
+    return {"RESULTS.md": claims_page(found, SECTIONS), **tables, sceptic.PAGE: sceptic.page(found)}
 
 
 def claims_page(records: Sequence[Record], sections: Sequence[Section]) -> str:

@@ -10,7 +10,7 @@ from akorn.robustness.attack_suite import ATTACKS as REGISTERED
 from akorn.robustness.corruptions.constants import COMMON
 from akorn.robustness.protocol import NOISE
 from results.pages import quoted
-from results.pages.chaos import EXPONENTS
+from results.pages.chaos import EXPONENTS, GRADIENTS
 from results.pages.robustness_models import (
     LABELS,
     MORE_STARTS,
@@ -41,8 +41,9 @@ _NOTE = (
     " of several starts are averaged. Clean and corrupted accuracy are on all 10,000 test pictures, the latter at"
     " severity 5 and averaged over 15 corruptions. AutoAttack has a random 1,000 or more of them; where the model has a"
     " random start it is the `rand` version with an EoT of 20, which also counts a start's bad luck (the table of"
-    f" attacks has the same tests without an attack). {_OURS} All models were trained with nine operations of AugMix. "
-    "Most were evaluated in TF32, as each record says."
+    f" attacks has the same tests without an attack). {_OURS} Before the mends models were trained with nine operations"
+    " of AugMix, and frost was a procedural texture; since then there are thirteen, and the published photographs of"
+    " frost. Most were evaluated in TF32, as each record says."
 )
 
 
@@ -188,7 +189,8 @@ def _corruptions(models: Iterable[str], pretrained: bool, what: str, mean: str, 
             Row(label, tuple(cell(metric, corrupted(name, pretrained)) for name in models)) for label, metric in names
         ),
         "In percent; answers come from a single start, on all 10,000 test pictures as our own generator corrupts them."
-        " Its frost is a procedural texture.",
+        " Its frost is a procedural texture for models trained before the mends, and has the published photographs for"
+        " later ones.",
         models_are_rows=False,
     )
 
@@ -312,6 +314,7 @@ TABLES = (
     *STARTS,
     *CHECKS,
     EXPONENTS,
+    GRADIENTS,
 )
 
 TITLE = "Robustness and calibration: all tables"

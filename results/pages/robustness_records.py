@@ -41,9 +41,12 @@ def operations(record: Record) -> str:
 
 def by_protocol(record: Record, protocol: Protocol) -> bool:
     """Say whether an evaluated model was trained as its recipe says and by the protocol; see `fits`."""
-    if protocol == "first":
-        return operations(record) == "nine" and not is_trial(record, *_FREE)
     training = record.get("extra", {}).get("training") or {}
+    if protocol == "first" and not mended(record):
+        return operations(record) == "nine" and not is_trial(record, *_FREE)
+    if protocol == "first":
+        common = training.get("overrides", {}).get("train.epochs") == COMMON_PROTOCOL["final_epochs"]
+        return operations(record) == "thirteen" and not common and not is_trial(record, *_FREE)
     return (
         operations(record) == "thirteen"
         and trained_on(training) == "all"
@@ -55,9 +58,10 @@ def by_protocol(record: Record, protocol: Protocol) -> bool:
 def fits(name: str, pretrained: bool, protocol: Protocol = "first", **wanted: float) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    protocol: "first", the paper's rates and epochs and nine operations of AugMix; or "common", the final runs of
-    common_protocol.toml, with thirteen. Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in
-    _CONTINUED do not count as pre-trained, though the first records of them say so.
+    protocol: "first", the paper's rates and epochs, before the mends with nine operations of AugMix and after them with
+    thirteen; or "common", the final runs of common_protocol.toml, with thirteen. Numbers may differ in the fourth
+    digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as pre-trained, though the first records of
+    them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -113,14 +117,14 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1, protocol
 def corrupted(name: str, pretrained: bool, starts: int = 1, protocol: Protocol = "first") -> Fits:
     """Evaluations on all pictures of our own corruptions, at severity 5.
 
-    Their frost is a procedural texture in the first protocol, and has the published photographs in the common one.
+    Their frost is a procedural texture for models from before the mends, and has the published photographs for others.
     """
     fit = fits(name, pretrained, protocol, starts=starts, severity=5, corrupted_pictures=PICTURES)
 
     def ours(record: Record) -> bool:
         config = record["config"]
         texture = config.get("frost", PROCEDURAL) == PROCEDURAL
-        return config.get("corruptions_by") == "akorn" and texture == (protocol == "first")
+        return config.get("corruptions_by") == "akorn" and texture == (protocol == "first" and not mended(record))
 
     return lambda record: fit(record) and ours(record)
 

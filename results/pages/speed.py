@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table
 
 _GPU = "NVIDIA H200"
@@ -160,7 +161,58 @@ CLUSTERING = Table(
     " partitions are the same.",
 )
 
-TABLES = (SPEED, OWN_LOOP, COMPILING, PROCESSES, LOADER, CLUSTERING)
+_PAIRS = {  # recipes of one task and size: with oscillators, and without
+    "Sudoku": ("sudoku_akorn", "sudoku_itrsa"),
+    "Tetrominoes": ("tetrominoes_akorn", "tetrominoes_itrsa"),
+    "dSprites": ("dsprites_akorn", "dsprites_itrsa"),
+    "dSprites, convolutions": ("dsprites_akorn_conv", "dsprites_itrconv"),
+    "Shapes, L = 3": ("shapes_akorn_l3", "shapes_itrsa_l3"),
+    "CLEVRTex, L = 2": ("clevrtex_akorn_l2", "clevrtex_itrsa_l2"),
+    "CIFAR-10": ("cifar10_akorn_conv", "cifar10_itrconv"),
+}
+
+
+def _runtime(recipe: str, mode: str, unit: str) -> Cell:
+    """A recipe's figure as a CUDA graph, whatever its batch and steps are called."""
+
+    def look(record: Record) -> float | None:
+        metrics = record["metrics"]
+        found = [
+            value
+            for key, value in metrics.items()
+            if key.startswith(f"runtime/{recipe}/") and key.endswith(f"/{mode}/graph/{unit}")
+        ]
+        return found[0] if len(found) == 1 and is_number(found[0]) else None
+
+    return Cell(look, {"kind": "bench", "name": "kernels", "hardware.gpu": _GPU, "config.precision": "bf16"})
+
+
+RUNTIME = Table(
+    "Run time and memory beside ItrSA and ItrConv",
+    tuple(
+        f"{what}, {unit}, {whose}"
+        for what in ("training step", "answers to 100")
+        for unit in ("ms", "MiB")
+        for whose in ("AKOrN", "without")
+    ),
+    tuple(
+        Row(
+            task,
+            tuple(
+                _runtime(recipe, mode, unit)
+                for mode in ("training", "forward")
+                for unit in ("ms", "mib")
+                for recipe in pair
+            ),
+        )
+        for task, pair in _PAIRS.items()
+    ),
+    note="AKOrN, and the same network without oscillators: ItrSA, or ItrConv for convolutions. Models and batches are"
+    f" the recipes', in bf16 on one {_GPU}, as CUDA graphs, without loading data (`akorn bench --case runtime"
+    " --precision bf16 --record results`). The paper shows bars without numbers.",
+)
+
+TABLES = (SPEED, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING)
 
 TITLE = "Speed: all tables"
 INTRO = """\

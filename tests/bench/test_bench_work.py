@@ -15,6 +15,7 @@ from akorn.bench.commands.bench import CASES as NAMES
 from akorn.bench.commands.bench import Options, run
 from akorn.bench.convolutions import WAYS, _fast
 from akorn.bench.measure import measure
+from akorn.bench.runtime import PAIRS
 from akorn.bench.work import Form, Piece, Recording, Runner, step_traffic, usual_forms
 from akorn.nn import AttentionCoupling, ConvCoupling, KuramotoLayer, Store
 
@@ -37,11 +38,32 @@ def test_every_case_runs_tiny(case):
     for row in rows:
         assert row.milliseconds > 0
         assert row.peak_mib > 0
-        assert 0 <= row.error < 1e-4  # float32's rounding; NaN fails
-        assert row.bandwidth_share > 0
+        if case == "runtime":  # starts are random, and a baseline's least traffic is not counted
+            assert row.error is None
+            assert row.bandwidth_share is None
+        else:
+            assert 0 <= row.error < 1e-4  # float32's rounding; NaN fails
+            assert row.bandwidth_share > 0
         assert (row.matmul_share is None) == (case == "update")
     firsts = [row for row in rows if row.variant == rows[0].variant]
     assert all(row.speedup == 1.0 for row in firsts)
+
+
+def test_run_times_are_of_pairs_of_one_size():
+    """A training step and an answer each; with and without oscillators batch, steps and products are alike."""
+    found = {}
+    for piece in pieces("runtime"):
+        size = (piece.size, piece.steps, [tuple(part.shape) for part in piece.inputs])
+        found.setdefault(piece.name, {})[piece.mode] = (size, Runner(piece, CPU, "float32").flops())
+    pairs = list(zip(list(found)[::2], list(found)[1::2], strict=True))
+    assert len(pairs) == 3  # one per task
+    assert set(pairs) < set(PAIRS)
+    for one, other in pairs:
+        assert set(found[one]) == {"training", "forward"}
+        for mode in found[one]:
+            (size, work), (same, less) = found[one][mode], found[other][mode]
+            assert size == same
+            assert 0.25 < work / less < 4
 
 
 def test_the_command_knows_the_cases():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -162,10 +161,12 @@ def test_two_processes_give_exactly_what_one_gives() -> None:
     base = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         base.pop(name, None)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    # The store where the processes meet lives here and keeps its port: others look for free ports at the same time.
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": "2"},
+        **{"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"},
+    }
     command = [sys.executable, "-c", _SCRIPT, str(Path(__file__).parent)]
     kinds = [{}, *({**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2))]
     started = [subprocess.Popen(command, env=base | more, stdout=subprocess.PIPE, text=True) for more in kinds]
@@ -242,8 +243,19 @@ def test_eval_prints_scores_records_and_plots(
     assert {"data": "squares", "pictures": 4, "clusters": 3, "method": "average", "uptile": 1, "steps": 2}.items() <= (
         kept["config"].items()
     )
+    same = {"fg_ari", "mbo", "fg_ari_error", "mbo_error"}
+    assert {key: kept["metrics"][key] for key in same} == kept["extra"]["against_clusters"]["3"]
+    assert set(kept["extra"]["against_clusters"]) == set(told["against_clusters"]) == {"2", "3", "4"}
     assert run(*words, "--limit", 2, "--uptile", 2, "--clusters", 2) == 0
     assert "2 pictures, 2 clusters" in capsys.readouterr().out
+    for method in ("average", "kmeans"):  # no plots are needed
+        more = ["--method", method, "--against-clusters", 4, "--json", "--results", method]
+        assert run(*words, *more) == 0
+        (record,) = Path(method).iterdir()
+        assert (
+            json.loads(record.read_text())["extra"]["against_clusters"]
+            == json.loads(capsys.readouterr().out)["against_clusters"]
+        )
 
 
 def test_a_file_that_tells_little_is_scored_as_the_model_was_trained(
@@ -280,7 +292,7 @@ def test_plots_go_as_far_as_there_are_patches(tmp_path: Path, monkeypatch: pytes
     ("words", "message"),
     [
         (["--clusters", 0], "--clusters must be at least 1"),
-        (["--against-clusters", 3], "--plots"),
+        (["--against-clusters", 0], "--against-clusters must be at least 1"),
         (["--weights", "x"], "frozen network"),
         (["--data", "absent.npz"], "absent.npz"),
         ([], "--data is missing"),

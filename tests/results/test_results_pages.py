@@ -208,7 +208,8 @@ def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
 
     for found in RECORDS:
         (tmp_path / found["file"]).symlink_to(ROOT / "results" / found["file"])
-    (tmp_path / "results").mkdir()
+    for folder in ("results", "docs"):
+        (tmp_path / folder).mkdir()
     assert run("--check").returncode == 1  # there is no page at all
     assert run().stdout.count("wrote") == len(PAGES)
     (tmp_path / "RESULTS.md").write_text("edited")

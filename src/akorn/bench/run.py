@@ -15,6 +15,7 @@ from akorn.bench.ceilings import Ceilings
 from akorn.bench.convolutions import convolutions
 from akorn.bench.measure import measure
 from akorn.bench.nets import Setup
+from akorn.bench.runtime import runtime
 from akorn.bench.work import Piece, Precision, Runner
 from akorn.errors import AkornError
 
@@ -29,6 +30,7 @@ CASES: dict[str, Callable[[Setup], Iterator[Piece]]] = {
     "shapes": nets.shapes,
     "clevrtex": nets.clevrtex,
     "cifar": nets.cifar,
+    "runtime": runtime,
 }
 """The values of `--case` besides "layers" and "all"."""
 
@@ -60,7 +62,7 @@ class Row:
     """Share of the measured memory bandwidth, from the bytes that must be moved at least."""
     error: float | None
     """Against float64, after 4 steps at most: of the gradients in training, else of the result; relative.
-    None for a compiled network, which would have to be compiled again for it."""
+    None for a compiled network, which would have to be compiled again for it, and where starts are random."""
     first_seconds: float
     """The time of the very first call, including compilation; less if an earlier run left compiled code."""
 
@@ -122,7 +124,8 @@ def _attempt(runner: Runner, name: str) -> tuple[float | None, float] | None:
         if runner.device.type == "cuda":
             torch.cuda.synchronize(runner.device)
         seconds = time.perf_counter() - began
-        return (None if form.network else runner.error(form)), seconds
+        skipped = form.network or not runner.piece.compared
+        return (None if skipped else runner.error(form)), seconds
     except torch.OutOfMemoryError:
         logging.getLogger(__name__).warning(
             "%s %s, %s: not enough memory, skipped", runner.piece.case, runner.piece.size, name

@@ -70,6 +70,8 @@ class Piece:
     """What is timed instead of `forward`, if that is only a part of the work."""
     per: int = 1
     """The time is divided by this number."""
+    compared: bool = True
+    """Whether errors are measured: not where a network draws a random start of its own in every call."""
 
 
 def usual_forms(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_SEED = 2**63 - 1  # as large as torch accepts
 CASES = ("layers", "update", "attention", "conv-step", "convolution", "solve", "sudoku", "vote", "shapes", "clevrtex",
-         "cifar")  # fmt: skip
+         "cifar", "runtime")  # fmt: skip
 LAYERS: dict[str, dict[str, Any]] = {
     "full": {"batch": 8, "steps": (1, 16)},
     "tiny": {"batch": 2, "steps": (1, 4)},
@@ -37,7 +37,8 @@ class Options(CommonOptions):
     case: tuple[str, ...] = ("layers",)
     """What is measured: layers (of the couplings and sizes below); the parts of a step: update, attention, conv-step,
     convolution (five ways to compute it), solve; complete workloads at the paper's sizes: sudoku, vote, shapes,
-    clevrtex, cifar; or all."""
+    clevrtex, cifar; runtime (AKOrN beside ItrSA and ItrConv of the same size: training steps, answers to a batch of
+    100); or all."""
     size: Literal["full", "tiny"] = "full"
     """full uses the paper's sizes, meant for a GPU; tiny runs in seconds on any machine. For layers it sets the
     defaults of batch, channels and steps."""

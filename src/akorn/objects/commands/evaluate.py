@@ -60,8 +60,8 @@ class Options(CommonOptions):
     plots: Path | None = None
     """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
     against_clusters: tuple[int, ...] = ()
-    """Numbers of clusters for the last of these plots; by default from 2 to twice the number that is scored, as far as
-    there are as many patches."""
+    """Other numbers of clusters to score as well, for the record, --json and the last of these plots. With --plots the
+    default is from 2 to twice the number that is scored, as far as there are as many patches."""
     results: Path | None = LEDGER
     """Folder for the record of the evaluation; None for no record."""
 
@@ -90,10 +90,10 @@ def run(options: Options) -> int:
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed
     )
-    counts = [count]
-    if options.plots is not None:
+    counts = [count, *options.against_clusters]
+    if options.plots is not None and not options.against_clusters:
         rows, columns = Segmenter(model, settings).grid(*first.images.shape[2:])
-        counts += options.against_clusters or range(2, min(2 * count, rows * columns) + 1)
+        counts += range(2, min(2 * count, rows * columns) + 1)
     channels = first.images.shape[1]
     if channels != model.config.image_channels:
         say(f"the pictures have {channels} channels and the model expects {model.config.image_channels}; converted")
@@ -106,11 +106,11 @@ def run(options: Options) -> int:
     found = curve[count]
     if is_main():  # one of several processes prints and writes
         if options.results is not None:
-            say(f"recorded in {_record(options, found, source, data, str(device))}")
+            say(f"recorded in {_record(options, curve, found, source, data, str(device))}")
         if options.plots is not None:
             _plot(options, model, curve, data, found)
         if options.json:
-            print_json({**found.as_json(), "data": data.name})
+            print_json({**found.as_json(), "data": data.name, **_against(curve)})
         else:
             _print(found, data.name)
     return 0
@@ -123,8 +123,6 @@ def _check(options: Options) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
-    if options.against_clusters and options.plots is None:
-        raise AkornError("--against-clusters needs --plots, the folder for its plot")
     if any(count < 1 for count in options.against_clusters):
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
     frozen = options.model.startswith(FROZEN)
@@ -227,7 +225,15 @@ def _origin(options: Options, source: str) -> dict[str, str | None]:
     return {"source": path.name, "split": split}
 
 
-def _record(options: Options, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
+def _against(curve: dict[int, Evaluation]) -> dict[str, dict[str, dict[str, float]]]:
+    """Scores by the number of clusters, where there are several."""
+    several = {str(count): {**found.scores, **found.errors} for count, found in sorted(curve.items())}
+    return {"against_clusters": several} if len(several) > 1 else {}
+
+
+def _record(
+    options: Options, curve: dict[int, Evaluation], found: Evaluation, source: str, data: PictureSet, device: str
+) -> Path:
     """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
@@ -243,6 +249,7 @@ def _record(options: Options, found: Evaluation, source: str, data: PictureSet, 
     return record_evaluation(
         options.model, {**found.scores, **found.errors, "seconds": seconds}, training=training_of(options.model),
         config=config, data_fingerprint=data.fingerprint(), wall_time=seconds, device=device, folder=options.results,
+        extra=_against(curve),
     )  # fmt: skip
 
 
