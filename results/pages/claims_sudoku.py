@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from results.pages import sudoku
+from results.pages import sudoku, sudoku_hard
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, always, judge
 
 CONFIRMED, REFUTED, OPEN = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.OPEN
@@ -193,8 +193,8 @@ SUDOKU = Section(
         _parts(),
     ),
     {
-        name: Figure("the solver that ships", sudoku.HARD, _EFFORT, heading)
-        for name, heading in zip(("forum", "hardest", "magictour", "ood"), sudoku.HARD.headings, strict=True)
+        name: Figure("the solver that ships", sudoku_hard.HARD, _EFFORT, heading)
+        for name, heading in zip(("forum", "hardest", "magictour", "ood"), sudoku_hard.HARD.headings, strict=True)
         if name != "magictour"  # not measured yet
     },
 )  # fmt: skip
