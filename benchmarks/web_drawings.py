@@ -1,16 +1,25 @@
-"""Six small pictures for the page, drawn here: nothing in them comes from a data set.
+"""Small pictures for the page, drawn here: nothing in them comes from a data set of others.
 
-Each is drawn large, on a soft background with a little grain, and reduced to 32 × 32, like the photographs that the
-model knows. Places are shares of the side, from the upper left.
+    python benchmarks/web_drawings.py      # writes the scenes for the models of objects
+
+The six for the classifier are written by `web_attacks.py`, with what an attack makes of them. Each is drawn large, on a
+soft background with a little grain, and reduced to 32 × 32, like the photographs that the model knows. Places are shares
+of the side, from the upper left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from akorn.objects.data import load
+from akorn.web.server import STATIC
+
+SCENES = {"shapes": 1, "tetrominoes": 0, "dsprites": 0}
+"""A model of objects → which of its data set's test pictures."""
 SIDE = 32
 LARGE = 16 * SIDE
 Colour = tuple[int, int, int]
@@ -153,3 +162,14 @@ DRAWINGS: dict[str, Callable[[], Sheet]] = {
 def drawn(name: str) -> Image.Image:
     """The picture of a class, RGB, 32 × 32."""
     return DRAWINGS[name]().picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+
+
+def write_scenes(folder: Path) -> None:
+    """One picture for each of the page's models of objects, drawn by akorn's generators from the seed 0."""
+    for name, index in SCENES.items():
+        image = np.asarray(load(name, "test")[index].image)  # bytes [1 or 3, H, W]
+        Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(folder / f"{name}.png")
+
+
+if __name__ == "__main__":
+    write_scenes(STATIC / "pictures" / "drawn")

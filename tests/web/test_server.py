@@ -79,8 +79,8 @@ def test_the_runtime_is_sent_packed_to_those_who_take_it(server: PageServer) -> 
         "/sudoku/",
         "/models/../server.py",
         "/models/%2e%2e/x.onnx",
-        "/models/shapes.onnx",
-        "/models/shapes.json",
+        "/models/sudoku-paper.onnx",
+        "/models/sudoku-paper.json",
         "/vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm.gz",
     ],
 )

@@ -30,6 +30,7 @@ TYPES = {
     ".wasm": "application/wasm",
     ".onnx": "application/octet-stream",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
 }
 """A file's ending → what browsers are told; files of other kinds are not served."""

@@ -1,7 +1,7 @@
 // The model on one thread of its own: a block of steps a call, and after each what the page shows.
 
-import { fillNormal, uniform } from "../random.mjs";
 import { Tensor, openModel } from "../runtime.mjs";
+import { startNoise } from "./starts.mjs";
 
 const SHOWN = 16; // oscillators of each square that are drawn
 const N = 4; // rotating dimensions
@@ -9,17 +9,13 @@ const N = 4; // rotating dimensions
 let session = null;
 let stopped = 0; // the newest job that was stopped
 
-async function load(model) {
-  session = await openModel(model);
-  postMessage({ kind: "loaded" });
-}
-
 async function solve({ job, puzzle, starts, steps, seed }) {
   const digits = new BigInt64Array(starts * 81);
   digits.forEach((_, i) => (digits[i] = BigInt(puzzle[i % 81])));
   const board = new Tensor("int64", digits, [starts, 81]);
   const channels = 512;
-  const noise = fillNormal(new Float32Array(starts * 81 * channels), uniform(seed));
+  const noise = new Float32Array(starts * 81 * channels);
+  for (let k = 0; k < starts; k++) noise.set(startNoise(puzzle, k, seed, 81 * channels), k * 81 * channels);
   let state = new Tensor("float32", noise, [starts, 81, channels]);
   const began = performance.now();
   for (let done = 0; done < steps && stopped < job; ) {
@@ -52,9 +48,14 @@ function some(state, starts, channels) {
 
 onmessage = async ({ data }) => {
   try {
-    if (data.kind === "load") await load(data.model);
-    else if (data.kind === "stop") stopped = data.job;
-    else await solve(data);
+    if (data.kind === "load") {
+      session = await openModel(data.model);
+      postMessage({ kind: "loaded" });
+    } else if (data.kind === "stop") {
+      stopped = data.job;
+    } else {
+      await solve(data);
+    }
   } catch (error) {
     postMessage({ kind: "failed", job: data.job, message: String(error?.message ?? error) });
   }
