@@ -3,8 +3,8 @@
     python benchmarks/web_drawings.py      # writes the scenes for the models of objects
 
 The six for the classifier are written by `web_attacks.py`, with what an attack makes of them. Each is drawn large, on a
-soft background with a little grain, and reduced to 32 × 32, like the photographs that the model knows. Places are shares
-of the side, from the upper left.
+soft background with a little grain, and reduced to 32 × 32, like the photographs that the model knows. Places are
+shares of the side, from the upper left.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import gzip
 import json
 import socket
 import socketserver
-from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,9 +18,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from akorn.errors import AkornError
+from akorn.web.content import STATIC, readme, static_files
 from akorn.web.exported import ExportedModels
 
-STATIC = Path(__file__).parent / "static"
+__all__ = ["STATIC", "PageServer", "make_server", "static_files"]
+
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -32,6 +33,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
+    ".py": "text/plain; charset=utf-8",
 }
 """A file's ending → what browsers are told; files of other kinds are not served."""
 HEADERS = {
@@ -43,18 +45,6 @@ HEADERS = {
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-@cache
-def static_files() -> dict[str, Path]:
-    """Path of a URL → file."""
-    found = {}
-    for path in sorted(STATIC.rglob("*")):
-        url = "/" + path.relative_to(STATIC).as_posix().removesuffix(".gz")
-        if path.is_file() and Path(url).suffix in TYPES:
-            found[url] = path
-    found["/"] = found["/index.html"]
-    return found
 
 
 class PageServer(ThreadingHTTPServer):
@@ -117,6 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         if path in static_files():
             self._send_file(path, static_files()[path])
+        elif path == "/README.txt":
+            self._send(HTTPStatus.OK, TYPES[".txt"], readme().encode())
         elif path.startswith("/models/"):
             self._send_model(path.removeprefix("/models/"))
         else:
