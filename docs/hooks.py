@@ -116,14 +116,17 @@ def lists_apart(text: str) -> str:
 def written_page() -> Path | None:
     """The page to play with as static files, by `akorn web --out`; None where akorn or its extra `onnx` is missing.
 
-    `AKORN_PYTHON` names the Python that has them, by default the one that runs MkDocs. What was written is kept for the
-    next build of the same process, as of `mkdocs serve`.
+    `AKORN_PYTHON` names the Python that has them, by default the one that runs MkDocs; `AKORN_WEBGPU`, if it is set,
+    names the npm package that `akorn web --webgpu` takes. What was written is kept for the next build of the same
+    process, as of `mkdocs serve`.
     """
     if not _WRITTEN:
         folder = Path(tempfile.mkdtemp(prefix="akorn-site-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         python = os.environ.get("AKORN_PYTHON", sys.executable)
         words = [python, "-m", "akorn", "web", "--out", str(folder / "play"), "--docs", "../index.html"]
+        if package := os.environ.get("AKORN_WEBGPU"):
+            words += ["--webgpu", package]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]

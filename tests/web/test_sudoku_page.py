@@ -49,6 +49,7 @@ def test_a_typed_puzzle_is_solved(page: Chromium) -> None:
     assert is_valid(answer)
     assert all(given in ("0", found) for given, found in zip(puzzle, answer, strict=True))
     assert page.evaluate("document.querySelectorAll('#votes li').length") == 1
+    assert page.evaluate("document.querySelector('#runs-on').textContent") == " on WASM, one thread"
     assert page.complaints() == []
     hosts = {urlsplit(url).netloc for url in page.requests()}
     assert hosts == {urlsplit(page.evaluate("location.href")).netloc}

@@ -3,6 +3,7 @@
 - server.py: the files over HTTP, on this machine, with nothing asked of anyone else
 - content.py: what the page consists of
 - written.py: the same as static files in a folder, for other web servers
+- webgpu.py: the runtime's build for WebGPU, where someone brings it
 - exported.py: models as ONNX files, made from the weights that ship when the page first asks
 - static/sudoku/: the page's part that solves boards: grid, Worker and pictures
 - static/field/: the page's part that runs a field of oscillators

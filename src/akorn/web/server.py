@@ -11,6 +11,7 @@ import gzip
 import json
 import socket
 import socketserver
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -52,10 +53,10 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, added: Mapping[str, bytes]) -> None:
         if ":" in host:
             self.address_family = socket.AF_INET6
-        self.host = host
+        self.host, self.added = host, added
         self.exported = ExportedModels()
         try:
             super().__init__((host, port), _Handler)
@@ -87,10 +88,10 @@ class PageServer(ThreadingHTTPServer):
         return f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
 
 
-def make_server(host: str, port: int) -> PageServer:
-    """A server that listens already; AkornError where it cannot."""
+def make_server(host: str, port: int, added: Mapping[str, bytes] | None = None) -> PageServer:
+    """A server that listens already; AkornError where it cannot. added: what is served before the page's own files."""
     try:
-        return PageServer(host, port)
+        return PageServer(host, port, added or {})
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise AkornError(f"port {port} of {host} is in use: choose another with --port, or 0 for any") from error
@@ -105,7 +106,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A file of the page, a model, or how far a model is."""
         path = urlsplit(self.path).path
-        if path in static_files():
+        if path in self.server.added:
+            self._send(HTTPStatus.OK, TYPES[Path(path).suffix], self.server.added[path])
+        elif path in static_files():
             self._send_file(path, static_files()[path])
         elif path == "/README.txt":
             self._send(HTTPStatus.OK, TYPES[".txt"], readme().encode())

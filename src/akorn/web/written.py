@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from akorn.errors import AkornError
@@ -19,10 +19,16 @@ from akorn.web.exported import ExportedModel, ExportedModels
 _DOCS = 'href="README.txt"'
 
 
-def write_page(folder: Path, docs: str | None = None, tell: Callable[[str], None] = lambda words: None) -> None:
+def write_page(
+    folder: Path,
+    docs: str | None = None,
+    added: Mapping[str, bytes] | None = None,
+    tell: Callable[[str], None] = lambda words: None,
+) -> None:
     """Write the page and its models into a folder that is new or empty; all of it or nothing.
 
     docs: where the documentation is, for the page's link; by default the README, which is written beside it.
+    added: path of a URL → content, in place of the page's own files.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AkornError(f"{folder}: is there already and not an empty folder")
@@ -32,6 +38,8 @@ def write_page(folder: Path, docs: str | None = None, tell: Callable[[str], None
         for url, path in static_files().items():
             content = path.read_bytes()
             _put(page, url, gzip.decompress(content) if path.suffix == ".gz" else content)
+        for url, content in (added or {}).items():
+            _put(page, url, content)
         _put(page, "/README.txt", readme().encode())
         if docs is not None:
             text = (page / "index.html").read_text(encoding="utf-8")

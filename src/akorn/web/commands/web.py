@@ -7,6 +7,9 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+from typing import Annotated
+
+import tyro
 
 from akorn.cli.common import CommonOptions, print_json, printable, say
 from akorn.errors import AkornError
@@ -28,14 +31,19 @@ class Options(CommonOptions):
     """Instead, write the page as static files into this folder, new or empty, for any web server."""
     docs: str | None = None
     """With --out: where the documentation is, for the page's link to it; by default the README beside it."""
+    webgpu: Annotated[Path | None, tyro.conf.arg(metavar="TGZ")] = None
+    """onnxruntime-web's npm package, which has its build for WebGPU: the page then uses a GPU where there is one."""
 
 
 def run(options: Options) -> int:
     """Serve until Ctrl-C, or write the page."""
+    from akorn.web.webgpu import webgpu_files
+
+    added = webgpu_files(options.webgpu) if options.webgpu is not None else {}
     if options.out is not None:
         from akorn.web.written import write_page
 
-        write_page(options.out, options.docs, say)
+        write_page(options.out, options.docs, added, say)
         if options.json:
             print_json({"page": str(options.out / "index.html")})
         else:
@@ -47,7 +55,7 @@ def run(options: Options) -> int:
         raise AkornError(f"--port must be from 0 to 65535, got {options.port}")
     from akorn.web.server import make_server
 
-    with make_server(options.host, options.port) as server:
+    with make_server(options.host, options.port, added) as server:
         say(f"akorn's page is at {server.url} (Ctrl-C ends it)")
         if options.json:
             print_json({"url": server.url, "host": options.host, "port": server.port})

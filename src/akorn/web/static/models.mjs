@@ -42,8 +42,13 @@ export async function startWorker(url, name, tell) {
   const worker = new Worker(url, { type: "module" });
   await new Promise((resolve, reject) => {
     worker.onerror = (event) => reject(new Error(event.message || "The Worker could not be started."));
-    worker.onmessage = ({ data }) => (data.kind === "loaded" ? resolve() : reject(new Error(data.message)));
-    worker.postMessage({ kind: "load", model }, [model.buffer]);
+    worker.onmessage = ({ data }) => {
+      if (data.kind !== "loaded") return reject(new Error(data.message));
+      document.getElementById("runs-on").textContent = { webgpu: " on WebGPU", wasm: " on WASM, one thread" }[data.runsOn];
+      return resolve();
+    };
+    const wish = new URLSearchParams(location.search).get("runtime"); // ?runtime=wasm or webgpu, to compare them
+    worker.postMessage({ kind: "load", model, wish }, [model.buffer]);
   });
   return worker;
 }

@@ -19,8 +19,8 @@ async function classify({ job, pixels, starts, seed, channels = 64, side = 32 })
 onmessage = async ({ data }) => {
   try {
     if (data.kind === "load") {
-      session = await openModel(data.model);
-      postMessage({ kind: "loaded" });
+      session = await openModel(data.model, data.wish);
+      postMessage({ kind: "loaded", runsOn: session.runsOn });
     } else {
       await classify(data);
     }

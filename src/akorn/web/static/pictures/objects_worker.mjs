@@ -77,8 +77,8 @@ function weave(tiled, features, { width, grid, factor, r }) {
 onmessage = async ({ data }) => {
   try {
     if (data.kind === "load") {
-      session = await openModel(data.model);
-      postMessage({ kind: "loaded" });
+      session = await openModel(data.model, data.wish);
+      postMessage({ kind: "loaded", runsOn: session.runsOn });
     } else {
       await segment(data);
     }

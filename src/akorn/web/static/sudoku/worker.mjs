@@ -49,8 +49,8 @@ function some(state, starts, channels) {
 onmessage = async ({ data }) => {
   try {
     if (data.kind === "load") {
-      session = await openModel(data.model);
-      postMessage({ kind: "loaded" });
+      session = await openModel(data.model, data.wish);
+      postMessage({ kind: "loaded", runsOn: session.runsOn });
     } else if (data.kind === "stop") {
       stopped = data.job;
     } else {
