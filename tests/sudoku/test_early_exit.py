@@ -206,3 +206,7 @@ def test_command_line(model, tmp_path, capsys):
     status, printed = solve("--early-exit", "2")
     assert status == 2
     assert "--early-exit must be between 0 and 1" in printed.err
+    for other in (("--backend", "onnx"), ("--model", "some.onnx")):
+        status, printed = solve("--early-exit", "0.01", *other)
+        assert status == 2
+        assert "--early-exit needs torch: onnxruntime runs all steps" in printed.err

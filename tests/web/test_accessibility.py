@@ -67,6 +67,17 @@ def test_a_refused_board_has_no_serious_fault(looked_at: Chromium) -> None:
     assert faults(looked_at) == []
 
 
+@pytest.mark.usefixtures("_onnx")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_solved_board_has_no_serious_fault(looked_at: Chromium, scheme: str) -> None:
+    """With oscillators, curves and the boards of all starts."""
+    looked_at.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    looked_at.click("#solve")
+    looked_at.wait_for("!document.querySelector('#solve').disabled && !document.querySelector('#watch').hidden", 240)
+    assert looked_at.evaluate("document.querySelectorAll('#votes li').length") == 4
+    assert faults(looked_at) == []
+
+
 def test_an_attack_that_is_shown_has_no_serious_fault(looked_at: Chromium) -> None:
     looked_at.click("#tab-pictures")
     looked_at.wait_for(READY["pictures"])

@@ -74,6 +74,8 @@ def run(options: Options) -> int:
             raise AkornError(f"--{name} must be at least 1, got {getattr(options, name)}")
     if options.early_exit is not None and not 0 < options.early_exit < 1:
         raise AkornError(f"--early-exit must be between 0 and 1, such as 0.01, got {options.early_exit}")
+    if options.early_exit is not None and (options.backend == "onnx" or options.model.endswith(".onnx")):
+        raise AkornError("--early-exit needs torch: onnxruntime runs all steps, so leave one of the two out")
     if options.watch and options.json:
         raise AkornError("--watch shows the board and --json does not: choose one of them")
     if options.gif is not None:

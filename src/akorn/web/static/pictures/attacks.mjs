@@ -40,7 +40,8 @@ export class Attacks {
     paintPlanes(find("change"), change, SIDE);
     const { epsilon, steps, eot, starts } = this.#told;
     find("attack-words").textContent =
-      `Without the attack: ${percent(found.clean)}. After it: ${percent(found.attacked)}. No value of a pixel was changed` +
+      `Without the attack: ${percent(found.clean)}. After it: ${percent(found.attacked)}.` +
+      ` ${best(found.attacked) === best(found.clean) ? "Here it fails." : "Here it succeeds."} No value of a pixel was changed` +
       ` by more than ${epsilon} of 255, in ${steps} steps with gradients over ${eot} starts; the probabilities are means` +
       ` over ${starts} starts that the attack had not seen. Computed beforehand by akorn's adaptive attack.`;
   }

@@ -164,7 +164,7 @@ function votes() {
       canvas.setAttribute("aria-label", `Board of start ${k + 1}`);
       const title = document.createElement("b");
       title.textContent = `start ${k + 1}`;
-      title.style.color = lineColour(k);
+      title.style.borderLeft = `.35rem solid ${lineColour(k)}`; // as its line in the charts
       item.append(canvas, title, document.createElement("span"), document.createElement("span"));
       return item;
     }),
