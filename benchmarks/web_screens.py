@@ -50,7 +50,7 @@ def main() -> None:
     height = max(narrow[name].height for name in VIEWS[1:])  # the first is long: its votes go on below
     page = Image.new("RGB", (len(VIEWS) * (390 + gap) - gap, height), "white")
     for place, name in enumerate(VIEWS):
-        page.paste(narrow[name].crop((0, 0, 390, height)), (place * (390 + gap), 0))
+        page.paste(narrow[name].crop((0, 0, 390, min(height, narrow[name].height))), (place * (390 + gap), 0))
     save(
         page.resize((page.width * 3 // 5, page.height * 3 // 5), Image.Resampling.LANCZOS),
         words.folder / "web-narrow.webp",
@@ -67,7 +67,7 @@ def taken(browser: Chromium, url: str, width: int, scheme: str) -> dict[str, Ima
     found = {}
     browser.evaluate("document.querySelector('#example').selectedIndex = 3")
     browser.evaluate("document.querySelector('#example').dispatchEvent(new Event('change'))")
-    browser.evaluate("document.querySelector('#starts').value = '8'; document.querySelector('#steps').value = '256'")
+    browser.evaluate("document.querySelector('#steps').value = '128'")
     browser.click("#solve")
     browser.wait_for("!document.querySelector('#watch').hidden", 300)
     browser.wait_for("!document.querySelector('#solve').disabled", 300)
