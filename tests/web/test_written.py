@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -66,6 +67,18 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path, capsys: pytest
     assert end.value.code == 2
     assert capsys.readouterr().err == f"akorn: {tmp_path}: is there already and not an empty folder\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_documentation_states_the_figures_of_its_record() -> None:
+    top = Path(__file__).parents[2]
+    text = (top / "docs" / "web.md").read_text(encoding="utf-8")
+    (name,) = re.findall(r"results/bench-web-page-[^)]+\.json", text)
+    known = json.loads((top / name).read_text(encoding="utf-8"))["metrics"]
+    rows = [row for row in text.splitlines() if row.startswith("|")][2:]
+    told = [row.split("|")[2].split()[0] for row in rows]
+    keys = [("page_kB", 0), ("first_view_seconds", 2), ("sudoku_first_seconds", 1), ("sudoku_seconds", 1)]
+    keys += [(f"{preset}_frames_per_second", 0) for preset in ("fish", "waves", "classic")]
+    assert told == [f"{known[key]:.{digits}f}" for key, digits in [*keys, ("wheel_MB", 0)]]
 
 
 def test_docs_without_a_folder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
