@@ -151,6 +151,18 @@ def test_the_server_needs_no_torch() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
+def test_whoever_never_opens_the_page_imports_nothing_of_it() -> None:
+    code = "import sys, akorn, akorn.cli; print([name for name in sys.modules if name.startswith('akorn.web')])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize("path", ["/README.txt", "/code/sudoku/solver.py", "/pictures/drawn/ship.png", "/runtime.json"])
+def test_documentation_code_and_pictures_are_served(server: PageServer, path: str) -> None:
+    answer, content = ask(server, path)
+    assert answer.status == 200
+    assert len(content) > 10
+
+
 class Failing(exported.ExportedModel):
     """An export that ends as one without the packages does."""
 

@@ -42,9 +42,17 @@ def test_a_typed_puzzle_is_solved(page: Chromium) -> None:
     type_board(page, puzzle)
     assert page.evaluate("document.querySelector('#text').value") == puzzle
     page.evaluate("document.querySelector('#starts').value = '1'")
+    assert not any("/vendor/" in url or "/models/" in url for url in page.requests())  # not before they are needed
+    page.evaluate(
+        "window.said = []; new MutationObserver(() => window.said.push(document.querySelector('#verdict').textContent))"
+        ".observe(document.querySelector('#verdict'), { childList: true })"
+    )
     page.click("#solve")
     page.wait_for(f"!document.querySelector('#solve').disabled && {VERDICT}", 240)
     assert page.evaluate(VERDICT).startswith("Solved: every row")
+    said = page.evaluate("window.said")
+    for begin in ("Fetching the model: ", "Fetching the runtime: ", "Starting the model", "4 of 64 steps"):
+        assert any(words.startswith(begin) for words in said), begin
     answer = page.evaluate(BOARD)
     assert is_valid(answer)
     assert all(given in ("0", found) for given, found in zip(puzzle, answer, strict=True))

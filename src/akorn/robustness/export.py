@@ -34,8 +34,8 @@ def program(model: HubModel, steps: int | None = None) -> Program:
     if _has_energies(model):
         about = "Eq. 3 before each step, block after block"
         outputs.insert(1, Port(ENERGIES, "float32", (BATCH, sum(each)), about))
-    whole = Part(_Whole(model), *(tuple(port.name for port in ports) for ports in (inputs, outputs)))
-    return Program(inputs, outputs, [whole], sum(each))
+    takes, gives = (tuple(port.name for port in ports) for ports in (inputs, outputs))
+    return Program(inputs, outputs, [Part(_Whole(model), takes, gives)], sum(each))
 
 
 def _has_energies(model: CifarNet) -> bool:

@@ -1,6 +1,8 @@
 // onnxruntime-web for Workers: on WebGPU where there is one and the server has the runtime's build for it, else on WASM,
 // on one thread.
 
+import { fetchWhole } from "./fetching.mjs";
+
 const FOLDER = new URL("vendor/onnxruntime-web/", import.meta.url);
 const BUILDS = {
   webgpu: { code: "ort.webgpu.bundle.min.mjs", wasm: "ort-wasm-simd-threaded.asyncify.wasm" },
@@ -32,7 +34,10 @@ async function open(model, kind) {
   const { code, wasm } = BUILDS[kind];
   const ort = await import(new URL(code, FOLDER));
   ort.env.wasm.numThreads = 1;
-  ort.env.wasm.wasmPaths = { wasm: new URL(wasm, FOLDER).href };
+  const tell = (words, share) => postMessage({ kind: "progress", words, share });
+  const binary = await fetchWhole(new URL(wasm, FOLDER), "The runtime", tell);
+  tell("Starting the model in this browser.", null);
+  ort.env.wasm.wasmBinary = binary.buffer;
   ort.env.logLevel = "error";
   const session = await ort.InferenceSession.create(model, {
     executionProviders: [kind],
