@@ -89,11 +89,7 @@ def main() -> None:
         found |= seen(browser, server, words.rounds)
         for preset in PRESETS:
             found |= field(browser, server, preset)
-        browser.open(server.url)
-        rows = browser.evaluate(SOLVE % {"puzzle": EXAMPLES["medium"], "rounds": words.rounds, "steps": STEPS})
-        assert all(row["solved"] for row in rows), rows
-        found["sudoku_first_seconds"] = rows[0]["seconds"]
-        found["sudoku_seconds"] = min(row["seconds"] for row in rows)
+        found |= sudoku(browser, server, words.rounds)
         server.shutdown()
     print(version)
     for name, value in found.items():
@@ -129,6 +125,21 @@ def seen(browser: Chromium, server: PageServer, rounds: int) -> dict[str, float]
     sent = [event["params"] for event in list(browser.events) if event["method"] == "Network.loadingFinished"]
     browser.call("Network.setCacheDisabled", cacheDisabled=False)
     return {"first_view_seconds": min(times), "first_view_kB": sum(one["encodedDataLength"] for one in sent) / 1000}
+
+
+def sudoku(browser: Chromium, server: PageServer, rounds: int) -> dict[str, float]:
+    """Seconds for a board right after loading, and for the next ones; everything is loaded anew in every round."""
+    seconds = []
+    for _ in range(rounds):
+        browser.open("about:blank")
+        browser.open(server.url)
+        rows = browser.evaluate(SOLVE % {"puzzle": EXAMPLES["medium"], "rounds": 3, "steps": STEPS})
+        assert all(row["solved"] for row in rows), rows
+        seconds.append([row["seconds"] for row in rows])
+    return {
+        "sudoku_first_seconds": min(first for first, *_ in seconds),
+        "sudoku_seconds": min(min(rest) for _, *rest in seconds),
+    }
 
 
 def field(browser: Chromium, server: PageServer, preset: str) -> dict[str, float]:
