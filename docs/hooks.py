@@ -2,13 +2,21 @@
 
 MkDocs knows the pages in docs/ alone. Pages elsewhere in the repository are rendered where `PAGES` says. A link to any
 other file, such as a record, leads to a copy under files/; a Markdown file there is rendered, though no menu has it. In
-the repository links lead to the files themselves; they are changed only on the way into the site.
+the repository links lead to the files themselves; they are changed only on the way into the site. The page to play with
+is written into the site's play/ by `akorn web --out`, with its models.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +27,7 @@ if TYPE_CHECKING:  # so that tests can check links where MkDocs is not installed
     from mkdocs.structure.pages import Page
 
 TOP = Path(__file__).parents[1]
+log = logging.getLogger("mkdocs.plugins.akorn")
 
 PAGES = {
     "RESULTS.md": "results/index.md",
@@ -33,6 +42,9 @@ PAGES = {
 }
 """Pages outside docs/, by their path in the repository: their place in the site."""
 
+PLAY, PLAYED = "src/akorn/web/static/", "play/"
+"""The page to play with: where it is in the repository, and in the site."""
+
 LINK = re.compile(r"(?P<name>\[[^][]+\.md)?\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 """A link to a file: `](target#anchor)`, with its text where that is the name of a file, as in `[speed.md](speed.md)`.
 
@@ -44,6 +56,8 @@ def place(source: str) -> str:
     """Where a file of the repository stands in the site; both are paths with slashes."""
     if source in PAGES:
         return PAGES[source]
+    if source.startswith(PLAY):
+        return source.replace(PLAY, PLAYED, 1)
     return source.removeprefix("docs/") if source.startswith("docs/") else f"files/{source}"
 
 
@@ -51,6 +65,8 @@ def source_of(place: str) -> str:
     """The inverse of `place`."""
     if place.startswith("files/"):
         return place.removeprefix("files/")
+    if place.startswith(PLAYED):
+        return place.replace(PLAYED, PLAY, 1)
     return {there: source for source, there in PAGES.items()}.get(place, f"docs/{place}")
 
 
@@ -97,10 +113,41 @@ def lists_apart(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def written_page() -> Path | None:
+    """The page to play with as static files, by `akorn web --out`; None where akorn or its extra `onnx` is missing.
+
+    `AKORN_PYTHON` names the Python that has them, by default the one that runs MkDocs; `AKORN_WEBGPU`, if it is set,
+    names the npm package that `akorn web --webgpu` takes. What was written is kept for the next build of the same
+    process, as of `mkdocs serve`.
+    """
+    if not _WRITTEN:
+        folder = Path(tempfile.mkdtemp(prefix="akorn-site-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        python = os.environ.get("AKORN_PYTHON", sys.executable)
+        words = [python, "-m", "akorn", "web", "--out", str(folder / "play"), "--docs", "../index.html"]
+        if package := os.environ.get("AKORN_WEBGPU"):
+            words += ["--webgpu", package]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+            log.error("the page to play with is left out: %s -m akorn web --out: %s", python, reason)
+            return None
+        _WRITTEN.append(folder / "play")
+    return _WRITTEN[0]
+
+
+_WRITTEN: list[Path] = []
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages from outside docs/, and the files that pages link to."""
+    """Add the page to play with, the pages from outside docs/, and the files that pages link to."""
     from mkdocs.structure.files import File, InclusionLevel
 
+    if (folder := written_page()) is not None:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            there = f"{PLAYED}{path.relative_to(folder).as_posix()}"
+            level = InclusionLevel.NOT_IN_NAV
+            files.append(File.generated(config, there, abs_src_path=str(path), inclusion=level))
     for source, there in PAGES.items():
         files.append(File.generated(config, there, abs_src_path=str(TOP / source)))
     pages = [source_of(file.src_uri) for file in files.documentation_pages()]

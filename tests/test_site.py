@@ -81,6 +81,7 @@ def test_the_reference_names_nothing_that_is_gone(name: str) -> None:
         ("docs/tutorials/layer.md", "[x](../../RESULTS.md#speed)", "[x](../results/index.md#speed)"),
         ("RESULTS.md", "[x](docs/robustness.md)", "[x](../robustness.md)"),
         ("docs/layers.md", "B, [speed.md](speed.md#errors)", "B, [Where the time goes](speed.md#errors)"),
+        ("docs/web.md", "[x](../src/akorn/web/static/index.html)", "[x](play/index.html)"),
         ("RESULTS.md", "[x](results/trials.toml)", "[x](../files/results/trials.toml)"),
         ("results/speed.md", "[x](../RESULTS.md) [y](#here)", "[x](index.md) [y](#here)"),
         ("CHANGELOG.md", "[x](docs/models.md) ![y](docs/images/waves.png)", "[x](models.md) ![y](images/waves.png)"),

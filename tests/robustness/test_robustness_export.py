@@ -10,13 +10,14 @@ import onnxruntime
 import pytest
 import torch
 
+from akorn import oscillators as osc
 from akorn.errors import AkornError
 from akorn.export.facts import facts_of
 from akorn.export.onnx_file import to_onnx
 from akorn.models import WEIGHTS, card_of, create_model
 from akorn.robustness.config import AkornConfig, ResNetConfig
 from akorn.robustness.export import program
-from akorn.robustness.model import build
+from akorn.robustness.model import AkornNet, build
 from akorn.robustness.net import CifarNet
 
 NAME = "cifar10-conv"
@@ -41,11 +42,17 @@ def test_probabilities_are_the_models(batch: int) -> None:
     """The noise is what the model itself would draw."""
     pixels = torch.rand(batch, 3, 32, 32, generator=torch.Generator().manual_seed(3))
     noise = torch.randn(batch, 64, 32, 32, generator=torch.Generator().manual_seed(5))
-    chances, confidence = session().run(None, {"pixels": pixels.numpy(), "noise0": noise.numpy()})
+    chances, energies, confidence = session().run(None, {"pixels": pixels.numpy(), "noise0": noise.numpy()})
     wanted = shipped()(pixels, torch.Generator().manual_seed(5)).softmax(-1)
     np.testing.assert_allclose(chances, wanted.numpy(), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(confidence, wanted.amax(-1).numpy(), rtol=1e-4)
     assert chances.shape == (batch, 10)
+    model = shipped()
+    assert isinstance(model, AkornNet)
+    evolutions, _ = model.body.evolve(noise, model.stem(2 * pixels - 1), model.config.steps, energy=osc.energy)  # type: ignore[operator]
+    for block, wanted in enumerate(evolution.energies.T for evolution in evolutions):
+        np.testing.assert_allclose(energies[:, 3 * block : 3 * block + 3], wanted.numpy(), rtol=1e-4)
+    assert energies.shape == (batch, 9)
 
 
 def test_the_file_says_what_it_is() -> None:

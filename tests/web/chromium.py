@@ -31,6 +31,8 @@ FLAGS = [
     "--no-default-browser-check",
     "--disable-features=Translate,OptimizationHints",
 ]
+GPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
+"""Instead of --disable-gpu: WebGPU, computed by the CPU."""
 WATCHED = ("Runtime", "Log", "Network")
 PATIENCE = 120.0
 """Seconds to wait for anything: machines that run tests are busy."""
@@ -44,9 +46,9 @@ def find_chromium() -> str | None:
 
 
 class Chromium:
-    """A browser with an empty profile and one page; a context manager."""
+    """A browser with an empty profile and one page; a context manager. gpu: with WebGPU, which the CPU computes."""
 
-    def __init__(self, program: str, profile: Path, width: int = 1280, height: int = 900) -> None:
+    def __init__(self, program: str, profile: Path, width: int = 1280, height: int = 900, *, gpu: bool = False) -> None:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
 
@@ -55,7 +57,8 @@ class Chromium:
             os.dup2(first, 3)
             os.dup2(second, 4)
 
-        words = [program, *FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
+        flags = [*(flag for flag in FLAGS if flag != "--disable-gpu"), *GPU] if gpu else FLAGS
+        words = [program, *flags, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"]
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=as_3_and_4, close_fds=False, start_new_session=True,

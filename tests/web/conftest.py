@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +16,21 @@ from .chromium import Chromium, find_chromium
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """On any free port, with a cache of its own."""
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for exported models: that of `AKORN_TEST_CACHE`, or one that all processes of this run share."""
+    if given := os.environ.get("AKORN_TEST_CACHE"):
+        return Path(given)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "web-exports"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(exports: Path) -> Iterator[PageServer]:
+    """On any free port."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AKORN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("AKORN_CACHE", str(exports))
         with make_server("127.0.0.1", 0) as made:
             threading.Thread(target=made.serve_forever, daemon=True).start()
             yield made

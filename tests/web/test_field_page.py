@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
+import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from akorn.simulate.lattice import fish_silhouette
 from akorn.simulate.presets import PRESETS
@@ -119,3 +124,38 @@ Promise.all(['field/lattice', 'field/presets', 'field/saving', 'field/history'].
     assert (told["steps"], told["stride"], len(told["energy"])) == (25, 4, 7)
     assert len(told["stimulus"]) == 8
     np.testing.assert_allclose(np.square(told["oscillators"]).sum(0), 1, atol=1e-2)
+
+
+@pytest.mark.parametrize(("button", "name"), [("save-png", "akorn-fish.png"), ("save-json", "akorn-fish.json")])
+def test_what_is_seen_is_saved(field: Chromium, tmp_path: Path, button: str, name: str) -> None:
+    field.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    field.click(f"#{button}")
+    content = downloaded(tmp_path / name)
+    if name.endswith(".png"):
+        assert Image.open(io.BytesIO(content)).size == (512, 512)
+    else:
+        assert json.loads(content)["preset"] == "fish"
+
+
+def test_a_film_is_saved(field: Chromium, tmp_path: Path) -> None:
+    field.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    field.click("#save-film")
+    assert field.evaluate("document.querySelector('#save-film').textContent") == "End the film"
+    begun = field.evaluate(STEP)
+    field.wait_for(f"{STEP} > {begun + 15}")
+    field.click("#save-film")
+    end = time.monotonic() + 60
+    while not (films := [path for path in tmp_path.glob("akorn-fish.*") if path.suffix != ".crdownload"]):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert films[0].suffix in (".webm", ".mp4", ".x-matroska")
+    assert len(downloaded(films[0])) > 1000
+
+
+def downloaded(path: Path) -> bytes:
+    """A file's content, once the browser has written it."""
+    end = time.monotonic() + 60
+    while not path.is_file() or not path.stat().st_size:
+        assert time.monotonic() < end, f"{path.name} was not saved"
+        time.sleep(0.1)
+    return path.read_bytes()

@@ -79,8 +79,8 @@ def test_the_runtime_is_sent_packed_to_those_who_take_it(server: PageServer) -> 
         "/sudoku/",
         "/models/../server.py",
         "/models/%2e%2e/x.onnx",
-        "/models/shapes.onnx",
-        "/models/shapes.json",
+        "/models/sudoku-paper.onnx",
+        "/models/sudoku-paper.json",
         "/vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm.gz",
     ],
 )
@@ -151,6 +151,21 @@ def test_the_server_needs_no_torch() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
+@pytest.mark.parametrize(
+    ("modules", "known"), [("akorn", set()), ("akorn.cli", {"akorn.web", "akorn.web.commands"})]
+)  # the second holds the names of commands and no more
+def test_whoever_never_opens_the_page_imports_nothing_of_it(modules: str, known: set[str]) -> None:
+    code = f"import sys, {modules}; print(*(name for name in sys.modules if name.startswith('akorn.web')))"
+    assert set(subprocess.check_output([sys.executable, "-c", code], text=True).split()) <= known
+
+
+@pytest.mark.parametrize("path", ["/README.txt", "/code/sudoku/solver.py", "/pictures/drawn/ship.png", "/runtime.json"])
+def test_documentation_code_and_pictures_are_served(server: PageServer, path: str) -> None:
+    answer, content = ask(server, path)
+    assert answer.status == 200
+    assert len(content) > 10
+
+
 class Failing(exported.ExportedModel):
     """An export that ends as one without the packages does."""
 
@@ -159,7 +174,7 @@ class Failing(exported.ExportedModel):
 
 
 def test_an_export_that_fails_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
-    model = Failing("sudoku-base", tmp_path)
+    model = Failing("sudoku", tmp_path)
     for _ in range(2):
         assert model.state()["state"] == "making"
         end = time.monotonic() + 60
@@ -172,10 +187,10 @@ def test_an_export_that_fails_is_told_and_may_be_tried_again(tmp_path: Path) -> 
 def test_files_are_named_by_their_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that other weights are never taken for them."""
     for name, content in (("one", b"1"), ("two", b"2")):
-        (tmp_path / name / "sudoku-base").mkdir(parents=True)
-        (tmp_path / name / "sudoku-base" / exported.WEIGHTS_FILE).write_bytes(content)
+        (tmp_path / name / exported.SUDOKU).mkdir(parents=True)
+        (tmp_path / name / exported.SUDOKU / exported.WEIGHTS_FILE).write_bytes(content)
     names = []
     for name in ("one", "two"):
         monkeypatch.setattr(exported, "WEIGHTS", tmp_path / name)
-        names.append(exported.ExportedModel("sudoku-base", tmp_path).path.name)
+        names.append(exported.ExportedModel("sudoku", tmp_path).path.name)
     assert names[0] != names[1]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+import torch
 
+from akorn.sudoku.board import parse_board
+from akorn.sudoku.exact import count_solutions, solve_exact
 from akorn.sudoku.examples import EXAMPLES
+from akorn.sudoku.hashed_starts import board_keys, start_noise
 
 from .chromium import Chromium
 
@@ -37,29 +42,73 @@ def test_a_typed_puzzle_is_solved(page: Chromium) -> None:
     type_board(page, puzzle)
     assert page.evaluate("document.querySelector('#text').value") == puzzle
     page.evaluate("document.querySelector('#starts').value = '1'")
+    assert not any("/vendor/" in url or "/models/" in url for url in page.requests())  # not before they are needed
+    page.evaluate(
+        "window.said = []; new MutationObserver(() => window.said.push(document.querySelector('#verdict').textContent))"
+        ".observe(document.querySelector('#verdict'), { childList: true })"
+    )
     page.click("#solve")
     page.wait_for(f"!document.querySelector('#solve').disabled && {VERDICT}", 240)
     assert page.evaluate(VERDICT).startswith("Solved: every row")
+    said = page.evaluate("window.said")
+    for begin in ("Fetching the model: ", "Fetching the runtime: ", "Starting the model", "4 of 64 steps"):
+        assert any(words.startswith(begin) for words in said), begin
     answer = page.evaluate(BOARD)
     assert is_valid(answer)
     assert all(given in ("0", found) for given, found in zip(puzzle, answer, strict=True))
     assert page.evaluate("document.querySelectorAll('#votes li').length") == 1
+    assert page.evaluate("document.querySelector('#runs-on').textContent") == " on WASM, one thread"
     assert page.complaints() == []
     hosts = {urlsplit(url).netloc for url in page.requests()}
     assert hosts == {urlsplit(page.evaluate("location.href")).netloc}
     assert any(url.endswith(".wasm") for url in page.requests())  # what a Worker asks for is seen too
 
 
-@pytest.mark.usefixtures("_onnx")
-def test_a_board_without_a_solution_is_called_not_solved(page: Chromium) -> None:
+def test_a_board_without_a_solution_is_refused_in_words(page: Chromium) -> None:
     """No unit has a digit twice, but none is left for the last square of the first row."""
     type_board(page, "123456780" + "0" * 17 + "9")
     assert page.evaluate(VERDICT) == ""
     page.click("#solve")
+    assert page.evaluate(VERDICT).startswith("This board cannot be solved: no digit is repeated, but")
+    assert page.evaluate("document.querySelector('#watch').hidden")
+    assert not any("/models/" in url for url in page.requests())
+
+
+@pytest.mark.usefixtures("_onnx")
+def test_of_several_solutions_one_is_found_and_said_to_be_one(page: Chromium) -> None:
+    """Without any 1 and 2 they may stand either way."""
+    solved = solve_exact(parse_board(EXAMPLES["easy"]))
+    assert solved is not None
+    open_board = "".join("0" if digit in (1, 2) else str(digit) for digit in solved)
+    type_board(page, open_board)
+    page.click("#solve")
     page.wait_for(f"!document.querySelector('#solve').disabled && {VERDICT}", 240)
-    assert page.evaluate(VERDICT).startswith("Not solved by start ")
+    told = page.evaluate(VERDICT)
+    assert told.startswith(("Solved by start ", "Not solved by start "))
+    assert ("Several boards fit these givens" in told) == told.startswith("Solved")
     assert page.evaluate("document.querySelectorAll('#votes li').length") == 4
     assert page.evaluate("document.querySelectorAll('#votes .winner').length") == 1
+
+
+@pytest.mark.parametrize(
+    "puzzle", [*EXAMPLES.values(), "0" * 81, "1" + "0" * 80, "12345678" + "0" * 18 + "9" + "0" * 54]
+)
+def test_the_pages_search_counts_as_the_packages(page: Chromium, puzzle: str) -> None:
+    told = page.evaluate(
+        "Promise.all([import('./sudoku/exact.mjs'), import('./sudoku/board.mjs')])"
+        f".then(([{{ countSolutions }}, {{ parse }}]) => countSolutions(parse('{puzzle}')))"
+    )
+    assert told["solutions"] == count_solutions(parse_board(puzzle))
+    if told["solutions"] == 1:
+        assert told["board"] == solve_exact(parse_board(puzzle)).tolist()  # type: ignore[union-attr]
+
+
+def test_the_page_starts_where_the_command_does(page: Chromium) -> None:
+    puzzle = torch.from_numpy(parse_board(EXAMPLES["hard"]))[None]
+    wanted = start_noise(board_keys(puzzle), torch.tensor([2]), 7, (81 * 512,))[0].numpy()
+    code = f"startNoise({puzzle[0].tolist()}, 2, 7, {81 * 512})"
+    got = page.evaluate(f"import('./sudoku/starts.mjs').then(({{ startNoise }}) => Array.from({code}))")
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
 def test_a_contradiction_is_refused_in_words(page: Chromium) -> None:

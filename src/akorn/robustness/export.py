@@ -1,12 +1,14 @@
-"""Classifiers as programs: pictures, and noise where the model starts at random, in; probabilities out."""
+"""Classifiers as programs: pictures, and noise where the model starts at random, in; probabilities and energies out."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from akorn import nn as akn
+from akorn import oscillators as osc
 from akorn.errors import AkornError
-from akorn.export.program import BATCH, Part, Port, Program, on_sphere
+from akorn.export.program import BATCH, ENERGIES, Part, Port, Program, on_sphere
 from akorn.hub import HubModel
 from akorn.robustness.config import SIDE
 from akorn.robustness.model import AkornNet
@@ -14,7 +16,7 @@ from akorn.robustness.net import CifarNet
 
 
 def program(model: HubModel, steps: int | None = None) -> Program:
-    """All steps of all blocks: pixels, noise0 → probabilities, confidence."""
+    """All steps of all blocks: pixels, noise0 → probabilities, energies, confidence."""
     if not isinstance(model, CifarNet) or model.config.head != "classes":
         raise AkornError("a model with SimCLR's head answers nothing yet: only classifiers leave as a graph")
     if steps is not None:
@@ -25,17 +27,20 @@ def program(model: HubModel, steps: int | None = None) -> Program:
     if isinstance(model, AkornNet) and isinstance(model.start, akn.RandomStart):
         shape = (BATCH, model.config.channels[0], side, side)
         inputs.append(Port("noise0", "float32", shape, "normal noise: where the oscillators of the first block start"))
-    return Program(
-        inputs,
-        [
-            Port(
-                "probabilities", "float32", (BATCH, model.config.classes), "of the classes; means over noise are best"
-            ),
-            Port("confidence", "float32", (BATCH,), "the highest probability"),
-        ],
-        [Part(_Whole(model), tuple(port.name for port in inputs), ("probabilities", "confidence"))],
-        sum(each),
-    )
+    outputs = [
+        Port("probabilities", "float32", (BATCH, model.config.classes), "of the classes; means over noise are best"),
+        Port("confidence", "float32", (BATCH,), "the highest probability"),
+    ]
+    if _has_energies(model):
+        about = "Eq. 3 before each step, block after block"
+        outputs.insert(1, Port(ENERGIES, "float32", (BATCH, sum(each)), about))
+    takes, gives = (tuple(port.name for port in ports) for ports in (inputs, outputs))
+    return Program(inputs, outputs, [Part(_Whole(model), takes, gives)], sum(each))
+
+
+def _has_energies(model: CifarNet) -> bool:
+    """Whether C drives the oscillators of blocks that are one stack."""
+    return isinstance(model, AkornNet) and isinstance(model.body, akn.KuramotoStack)
 
 
 class _Whole(nn.Module):
@@ -45,13 +50,15 @@ class _Whole(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, pixels: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """[B, 3, H, W] and [B, C, H, W] → probabilities [B, classes] and confidence [B]."""
-        if noise is None or not isinstance(self.model, AkornNet):
-            logits = self.model(pixels)
-        else:
-            c = self.model.stem(2 * pixels - 1)
-            c = self.model.body(on_sphere(noise, self.model.config.n), c, self.model.config.steps)[1]
-            logits = self.model.head(c.mean((2, 3)))
-        chance = logits.softmax(-1)
-        return chance, chance.amax(-1)
+    def forward(self, pixels: Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
+        """[B, 3, H, W] and [B, C, H, W] → probabilities [B, classes], energies [B, steps], confidence [B]."""
+        model = self.model
+        if not isinstance(model, AkornNet) or not isinstance(model.body, akn.KuramotoStack):
+            chance = model(pixels).softmax(-1)
+            return chance, chance.amax(-1)
+        c = model.stem(2 * pixels - 1)
+        x = on_sphere(noise, model.config.n) if noise is not None else model.start(c, None)  # type: ignore[misc]
+        evolutions, c = model.body.evolve(x, c, model.config.steps, energy=osc.energy)
+        energies = [evolution.energies.T for evolution in evolutions if evolution.energies is not None]  # [B, T] each
+        chance = model.head(c.mean((2, 3))).softmax(-1)
+        return chance, torch.cat(energies, 1), chance.amax(-1)

@@ -15,24 +15,39 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from akorn._version import __version__
 from akorn.models import WEIGHTS
 from akorn.runtime import cache
 from akorn.settings import WEIGHTS_FILE
 
-MODELS: dict[str, tuple[str, ...]] = {"sudoku-base": ("--steps", "4"), "cifar10-conv": ()}
-"""What the page can ask for → how it is exported: boards in few steps a call, so that digits are seen to settle."""
+SUDOKU = "sudoku-base"
+"""The weights that the page solves boards with."""
+
+
+class Export(NamedTuple):
+    """How a model leaves for the page."""
+
+    weights: str
+    words: tuple[str, ...] = ()
+
+
+MODELS = {
+    "sudoku": Export(SUDOKU, ("--steps", "4")),  # few steps a call, so that digits are seen to settle
+    **{name: Export(name) for name in ("cifar10-conv", "shapes", "tetrominoes", "dsprites")},
+}
+"""What the page can ask for."""
 
 
 class ExportedModel:
     """One model as an ONNX file: missing, being made, ready or failed."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        told = (WEIGHTS / name / WEIGHTS_FILE).read_bytes() + " ".join(MODELS[name]).encode()
+        self.name, (self.weights, self.words) = name, MODELS[name]
+        told = (WEIGHTS / self.weights / WEIGHTS_FILE).read_bytes() + " ".join(self.words).encode()
         digest = hashlib.sha256(told).hexdigest()[:12]
-        self.name, self.path = name, folder / f"{name}-akorn{__version__}-{digest}.onnx"
+        self.path = folder / f"{self.weights}-akorn{__version__}-{digest}.onnx"
         self._lock, self._began, self._message = Lock(), 0.0, ""
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
@@ -46,7 +61,7 @@ class ExportedModel:
             if self._process is not None:
                 return {"state": "making", "seconds": round(time.monotonic() - self._began, 1)}
             if self.path.is_file():
-                return {"state": "ready", "bytes": self.path.stat().st_size}
+                return {"state": "ready", "weights": self.weights, "bytes": self.path.stat().st_size}
             if self._message:
                 message, self._message = self._message, ""
                 return {"state": "failed", "message": message}
@@ -75,7 +90,7 @@ class ExportedModel:
         return {"state": "making", "seconds": 0.0}
 
     def _command(self) -> Sequence[str]:
-        words = ("export", self.name, "--format", "onnx", *MODELS[self.name], "--out", str(self.path), "--overwrite")
+        words = ("export", self.weights, "--format", "onnx", *self.words, "--out", str(self.path), "--overwrite")
         return [sys.executable, "-m", "akorn", *words]
 
     def _wait(self, process: subprocess.Popen[str]) -> None:

@@ -11,7 +11,7 @@ import gzip
 import json
 import socket
 import socketserver
-from functools import cache
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,9 +19,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from akorn.errors import AkornError
+from akorn.web.content import STATIC, readme, static_files
 from akorn.web.exported import ExportedModels
 
-STATIC = Path(__file__).parent / "static"
+__all__ = ["STATIC", "PageServer", "make_server", "static_files"]
+
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -30,7 +32,9 @@ TYPES = {
     ".wasm": "application/wasm",
     ".onnx": "application/octet-stream",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
+    ".py": "text/plain; charset=utf-8",
 }
 """A file's ending → what browsers are told; files of other kinds are not served."""
 HEADERS = {
@@ -44,27 +48,15 @@ HEADERS = {
 }
 
 
-@cache
-def static_files() -> dict[str, Path]:
-    """Path of a URL → file."""
-    found = {}
-    for path in sorted(STATIC.rglob("*")):
-        url = "/" + path.relative_to(STATIC).as_posix().removesuffix(".gz")
-        if path.is_file() and Path(url).suffix in TYPES:
-            found[url] = path
-    found["/"] = found["/index.html"]
-    return found
-
-
 class PageServer(ThreadingHTTPServer):
     """Serves the page until it is closed."""
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, added: Mapping[str, bytes]) -> None:
         if ":" in host:
             self.address_family = socket.AF_INET6
-        self.host = host
+        self.host, self.added = host, added
         self.exported = ExportedModels()
         try:
             super().__init__((host, port), _Handler)
@@ -96,10 +88,10 @@ class PageServer(ThreadingHTTPServer):
         return f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
 
 
-def make_server(host: str, port: int) -> PageServer:
-    """A server that listens already; AkornError where it cannot."""
+def make_server(host: str, port: int, added: Mapping[str, bytes] | None = None) -> PageServer:
+    """A server that listens already; AkornError where it cannot. added: what is served before the page's own files."""
     try:
-        return PageServer(host, port)
+        return PageServer(host, port, added or {})
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise AkornError(f"port {port} of {host} is in use: choose another with --port, or 0 for any") from error
@@ -114,8 +106,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A file of the page, a model, or how far a model is."""
         path = urlsplit(self.path).path
-        if path in static_files():
+        if path in self.server.added:
+            self._send(HTTPStatus.OK, TYPES[Path(path).suffix], self.server.added[path])
+        elif path in static_files():
             self._send_file(path, static_files()[path])
+        elif path == "/README.txt":
+            self._send(HTTPStatus.OK, TYPES[".txt"], readme().encode())
         elif path.startswith("/models/"):
             self._send_model(path.removeprefix("/models/"))
         else:

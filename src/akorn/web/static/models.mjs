@@ -1,5 +1,7 @@
 // From the server to a Worker that has the model: waiting while it is made, fetching it, loading it.
 
+import { fetchWhole } from "./fetching.mjs";
+
 const wait = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
 
 // tell(words, share): share is from 0 to 1, or null where nobody can know.
@@ -14,25 +16,7 @@ async function fetchModel(name, tell) {
     tell(`The server turns the model's weights into an ONNX file, once: ${seconds} s so far.`, null);
     await wait(500);
   }
-  const answer = await fetch(`models/${name}.onnx`);
-  if (!answer.ok) throw new Error(`The model could not be fetched (status ${answer.status}).`);
-  const size = Number(answer.headers.get("Content-Length"));
-  const parts = [];
-  let got = 0;
-  for (const reader = answer.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    parts.push(value);
-    got += value.length;
-    tell(`Fetching the model: ${(got / 1e6).toFixed(1)} of ${(size / 1e6).toFixed(1)} MB.`, got / size);
-  }
-  const model = new Uint8Array(got);
-  let at = 0;
-  for (const part of parts) {
-    model.set(part, at);
-    at += part.length;
-  }
-  return model;
+  return fetchWhole(`models/${name}.onnx`, "The model", tell);
 }
 
 // A Worker that has loaded a model; its messages are the caller's from then on.
@@ -42,8 +26,14 @@ export async function startWorker(url, name, tell) {
   const worker = new Worker(url, { type: "module" });
   await new Promise((resolve, reject) => {
     worker.onerror = (event) => reject(new Error(event.message || "The Worker could not be started."));
-    worker.onmessage = ({ data }) => (data.kind === "loaded" ? resolve() : reject(new Error(data.message)));
-    worker.postMessage({ kind: "load", model }, [model.buffer]);
+    worker.onmessage = ({ data }) => {
+      if (data.kind === "progress") return tell(data.words, data.share);
+      if (data.kind !== "loaded") return reject(new Error(data.message));
+      document.getElementById("runs-on").textContent = { webgpu: " on WebGPU", wasm: " on WASM, one thread" }[data.runsOn];
+      return resolve();
+    };
+    const wish = new URLSearchParams(location.search).get("runtime"); // ?runtime=wasm or webgpu, to compare them
+    worker.postMessage({ kind: "load", model, wish }, [model.buffer]);
   });
   return worker;
 }

@@ -1,15 +1,50 @@
-// onnxruntime-web on one thread, for Workers.
+// onnxruntime-web for Workers: on WebGPU where there is one and the server has the runtime's build for it, else on WASM,
+// on one thread.
 
-import * as ort from "./vendor/onnxruntime-web/ort.wasm.bundle.min.mjs";
+import { fetchWhole } from "./fetching.mjs";
 
-ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = {
-  wasm: new URL("vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm", import.meta.url).href,
+const FOLDER = new URL("vendor/onnxruntime-web/", import.meta.url);
+const BUILDS = {
+  webgpu: { code: "ort.webgpu.bundle.min.mjs", wasm: "ort-wasm-simd-threaded.asyncify.wasm" },
+  wasm: { code: "ort.wasm.bundle.min.mjs", wasm: "ort-wasm-simd-threaded.wasm" },
 };
-ort.env.logLevel = "error";
 
-export const Tensor = ort.Tensor;
+export let Tensor = null; // of the build that runs, once a model is open
 
-export function openModel(model) {
-  return ort.InferenceSession.create(model, { executionProviders: ["wasm"], graphOptimizationLevel: "all" });
+// A session for a model. wish: null, "wasm" or "webgpu", which then takes a GPU that is computed by the CPU too.
+export async function openModel(model, wish = null) {
+  if (wish !== "wasm" && (await isThere(wish === "webgpu"))) {
+    try {
+      return await open(model, "webgpu");
+    } catch (error) {
+      if (wish === "webgpu") throw error; // else WASM does it
+    }
+  }
+  return open(model, "wasm");
+}
+
+async function isThere(anyway) {
+  const { webgpu } = await (await fetch(new URL("runtime.json", import.meta.url))).json();
+  if (!webgpu || !navigator.gpu) return false;
+  const adapter = await navigator.gpu.requestAdapter();
+  return adapter !== null && (anyway || !(adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter));
+}
+
+async function open(model, kind) {
+  const { code, wasm } = BUILDS[kind];
+  const ort = await import(new URL(code, FOLDER));
+  ort.env.wasm.numThreads = 1;
+  const tell = (words, share) => postMessage({ kind: "progress", words, share });
+  const binary = await fetchWhole(new URL(wasm, FOLDER), "The runtime", tell);
+  tell("Starting the model in this browser.", null);
+  ort.env.wasm.wasmBinary = binary.buffer;
+  ort.env.logLevel = "error";
+  const session = await ort.InferenceSession.create(model, {
+    executionProviders: [kind],
+    graphOptimizationLevel: "all",
+    logSeverityLevel: 3, // errors alone: that some operators stay on the CPU is as it should be
+  });
+  Tensor = ort.Tensor;
+  session.runsOn = kind;
+  return session;
 }

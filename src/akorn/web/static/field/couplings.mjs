@@ -69,39 +69,50 @@ export class Random {
   add(force, x, size, n) {
     const { kernel, half } = this;
     const [area, width, side] = [size * size, 2 * half + 1, size + 2 * half];
-    if (this.padded?.length !== side * side) this.padded = new Float32Array(side * side);
-    const { padded } = this;
-    for (let from = 0; from < n; from++) {
-      pad(padded, x.subarray(from * area, (from + 1) * area), size, half);
-      for (let to = 0; to < n; to++) {
-        const out = force.subarray(to * area, (to + 1) * area);
-        for (let i = 0; i < width; i++) {
-          const weights = kernel.subarray(((to * n + from) * width + i) * width, ((to * n + from) * width + i + 1) * width);
-          addRows(out, padded, weights, size, side, i);
+    const places = side * side;
+    // One more row of zeros behind the last plane: a pass may read, with weight 0, beyond the end.
+    if (this.padded?.length !== n * places + side) this.padded = new Float64Array(n * places + side);
+    const sums = new Float64Array(size);
+    for (let from = 0; from < n; from++) pad(this.padded, from * places, x.subarray(from * area, (from + 1) * area), size, half);
+    for (let to = 0; to < n; to++) {
+      for (let row = 0; row < size; row++) {
+        sums.fill(0);
+        for (let from = 0; from < n; from++) {
+          for (let i = 0; i < width; i++) {
+            const weights = ((to * n + from) * width + i) * width;
+            addRow(sums, this.padded, from * places + (row + i) * side, kernel, weights, width);
+          }
         }
+        const start = to * area + row * size;
+        for (let column = 0; column < size; column++) force[start + column] += sums[column];
       }
     }
   }
 }
 
-function addRows(out, padded, weights, size, side, i) {
-  const width = weights.length;
-  for (let row = 0; row < size; row++) {
-    const [at, begin] = [row * size, (row + i) * side];
-    for (let column = 0; column < size; column++) {
-      let sum = 0;
-      for (let j = 0; j < width; j++) sum += weights[j] * padded[begin + column + j];
-      out[at + column] += sum;
+// Add one row of a kernel to a row of sums, three places a pass: numbers that stay in registers make it quick.
+function addRow(sums, padded, start, kernel, weights, width) {
+  for (let j = 0; j < width; j += 3) {
+    const a = kernel[weights + j];
+    const b = j + 1 < width ? kernel[weights + j + 1] : 0;
+    const c = j + 2 < width ? kernel[weights + j + 2] : 0;
+    let at = start + j;
+    let [p, q] = [padded[at], padded[at + 1]];
+    for (let column = 0; column < sums.length; column++, at++) {
+      const r = padded[at + 2];
+      sums[column] += a * p + b * q + c * r;
+      p = q;
+      q = r;
     }
   }
 }
 
-function pad(padded, plane, size, half) {
+function pad(padded, start, plane, size, half) {
   const side = size + 2 * half;
   for (let row = 0; row < side; row++) {
     const from = ((row - half + size) % size) * size;
     for (let column = 0; column < side; column++) {
-      padded[row * side + column] = plane[from + ((column - half + size) % size)];
+      padded[start + row * side + column] = plane[from + ((column - half + size) % size)];
     }
   }
 }

@@ -1,41 +1,68 @@
-// The pictures' part of the page: a picture as the model sees it, and the ten classes with their probabilities.
+// The pictures' part of the page: where a picture comes from, what is asked of it, and who answers.
 
-import { startWorker } from "../models.mjs";
+import { Attacks } from "./attacks.mjs";
+import { Classes } from "./classes.mjs";
+import { readPicture } from "./files.mjs";
+import { MODELS, Objects } from "./objects.mjs";
 
-const SIDE = 32;
-const CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 const find = (id) => document.getElementById(id);
-let worker = null;
-let job = 0;
+const CLASSES = "classes";
+let picture = null; // as it was read
 let busy = false;
-let found = []; // probabilities of each start
+let asked; // who answers: classes or objects
+let attacks;
 
-export function begin() {
-  find("classes").replaceChildren(
-    ...CLASSES.map((name) => {
-      const item = document.createElement("li");
-      const [text, value] = [document.createElement("span"), document.createElement("span")];
-      text.textContent = name;
-      item.append(text, document.createElement("canvas"), value);
-      return item;
-    }),
-  );
-  find("file").addEventListener("change", () => take(find("file").files[0]));
-  find("classify").addEventListener("click", classify);
+export async function begin() {
+  const tell = (words, share) => {
+    say(words);
+    find("picture-progress").hidden = false;
+    if (share === null) find("picture-progress").removeAttribute("value");
+    else find("picture-progress").value = share;
+  };
+  asked = { [CLASSES]: new Classes(tell), objects: new Objects(tell) };
+  attacks = new Attacks((blob, name) => take(blob, name, CLASSES));
+  await examples();
+  find("task").addEventListener("change", choose);
+  find("example-picture").addEventListener("change", takeExample);
+  find("file").addEventListener("change", () => takeFile(find("file").files[0]));
+  find("classify").addEventListener("click", () => answer());
   const drop = find("drop");
   for (const kind of ["dragover", "dragleave", "drop"]) {
     drop.addEventListener(kind, (event) => {
       event.preventDefault();
       drop.classList.toggle("over", kind === "dragover");
-      if (kind === "drop") take(event.dataTransfer.files[0]);
+      if (kind === "drop") takeFile(event.dataTransfer.files[0]);
     });
   }
   addEventListener("paste", (event) => {
-    if (!find("pictures").hidden && event.clipboardData.files.length) take(event.clipboardData.files[0]);
+    if (!find("pictures").hidden && event.clipboardData.files.length) takeFile(event.clipboardData.files[0]);
   });
+  choose();
   addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   return { show: draw };
+}
+
+const task = () => find("task").value;
+const who = () => asked[task() === CLASSES ? CLASSES : "objects"];
+const draw = () => who().draw();
+
+// Pictures that come with the page, each under what it is meant for.
+async function examples() {
+  const list = find("example-picture");
+  list.add(new Option("your own", ""));
+  const add = (label, names, wanted) => {
+    const group = document.createElement("optgroup");
+    group.label = label;
+    for (const name of names) {
+      const option = new Option(name, `${name}.png`);
+      option.dataset.task = wanted(name);
+      group.append(option);
+    }
+    list.add(group);
+  };
+  add("drawn for the ten classes", await attacks.load(), () => CLASSES);
+  add("drawn for objects", Object.keys(MODELS), (name) => name);
 }
 
 function say(words, kind = "") {
@@ -43,104 +70,61 @@ function say(words, kind = "") {
   find("picture-verdict").className = `verdict ${kind}`;
 }
 
-function tell(words, share) {
-  say(words);
-  find("picture-progress").hidden = false;
-  if (share === null) find("picture-progress").removeAttribute("value");
-  else find("picture-progress").value = share;
+// Show what belongs to the task, and the picture as its model sees it.
+function choose() {
+  const classes = task() === CLASSES;
+  for (const element of document.querySelectorAll("#pictures [data-for]")) {
+    element.hidden = (element.dataset.for === CLASSES) !== classes;
+  }
+  find("classify").textContent = classes ? "Classify" : "Find objects";
+  who().choose(task());
+  if (picture !== null) who().take(picture);
+  else find("picture").height = find("picture").width;
+  draw();
 }
 
-// Show the middle of a picture at 32×32.
-async function take(file) {
-  if (file === undefined || busy) return;
-  let picture;
+async function takeExample() {
+  const chosen = find("example-picture").selectedOptions[0];
+  if (!chosen.value) return;
+  const answer = await fetch(`pictures/drawn/${chosen.value}`);
+  await take(await answer.blob(), chosen.textContent, chosen.dataset.task);
+}
+
+async function takeFile(file) {
+  if (file === undefined) return;
+  find("example-picture").value = "";
+  await take(file, file.name);
+}
+
+// Read a picture, show it and ask at once.
+async function take(blob, name, wanted = task()) {
+  if (busy) return;
   try {
-    picture = await createImageBitmap(file);
-  } catch {
-    say(`${file.name}: this browser cannot read it as a picture.`, "bad");
+    picture = await readPicture(blob, name);
+  } catch (error) {
+    say(error.message, "bad");
     return;
   }
-  const cut = Math.min(picture.width, picture.height);
-  const pen = find("picture").getContext("2d", { willReadFrequently: true });
-  pen.fillStyle = "white"; // behind what is transparent
-  pen.fillRect(0, 0, SIDE, SIDE);
-  pen.imageSmoothingQuality = "high";
-  pen.drawImage(picture, (picture.width - cut) / 2, (picture.height - cut) / 2, cut, cut, 0, 0, SIDE, SIDE);
-  find("classify").disabled = false;
-  found = [];
-  draw();
-  await classify();
+  find("task").value = wanted;
+  choose();
+  attacks.show(name);
+  await answer();
 }
 
-function pixels() {
-  const { data } = find("picture").getContext("2d").getImageData(0, 0, SIDE, SIDE);
-  const values = new Float32Array(3 * SIDE * SIDE);
-  for (let i = 0; i < SIDE * SIDE; i++) {
-    for (let k = 0; k < 3; k++) values[k * SIDE * SIDE + i] = data[4 * i + k] / 255;
-  }
-  return values;
-}
+const HELD = ["classify", "file", "task", "example-picture", "picture-starts", "picture-seed", "clusters", "uptile"];
 
-async function classify() {
-  if (busy) return;
+async function answer() {
+  if (busy || picture === null) return;
   busy = true;
-  for (const id of ["classify", "file", "picture-starts"]) find(id).disabled = true;
+  for (const id of HELD) find(id).disabled = true;
   try {
-    worker ??= await startWorker(new URL("worker.mjs", import.meta.url), "cifar10-conv", tell);
-    const starts = Number(find("picture-starts").value);
-    found = [];
-    await run(starts);
-    judge();
+    const seed = Math.max(0, Math.trunc(Number(find("picture-seed").value)) || 0);
+    say(await who().answer(seed));
   } catch (error) {
     say(error.message, "bad");
   } finally {
     busy = false;
     find("picture-progress").hidden = true;
-    for (const id of ["classify", "file", "picture-starts"]) find(id).disabled = false;
-  }
-}
-
-function run(starts) {
-  const mine = ++job;
-  return new Promise((resolve, reject) => {
-    worker.onerror = (event) => reject(new Error(event.message || "The Worker failed."));
-    worker.onmessage = ({ data }) => {
-      if (data.job !== mine) return;
-      if (data.kind === "done") return resolve();
-      if (data.kind === "failed") return reject(new Error(data.message));
-      found.push(data.probabilities);
-      tell(`${found.length} of ${starts} starts.`, found.length / starts);
-      return draw();
-    };
-    worker.postMessage({ kind: "classify", job: mine, pixels: pixels(), starts, seed: 0 });
-  });
-}
-
-const means = () => CLASSES.map((_, k) => found.reduce((sum, chances) => sum + chances[k], 0) / Math.max(found.length, 1));
-const best = (chances) => chances.indexOf(Math.max(...chances));
-
-function judge() {
-  const mean = means();
-  const winner = best(mean);
-  const votes = found.filter((chances) => best(chances) === winner).length;
-  const sure = mean[winner] < 0.5 ? " It is not sure." : "";
-  const said = found.length > 1 ? `; ${votes} of ${found.length} starts say so` : "";
-  say(`Of its ten classes: ${CLASSES[winner]}, ${(100 * mean[winner]).toFixed(1)} %${said}.${sure}`);
-}
-
-function draw() {
-  const mean = means();
-  for (const [k, item] of [...find("classes").children].entries()) {
-    const [, canvas, value] = item.children;
-    canvas.width = canvas.clientWidth || 200;
-    canvas.height = 18;
-    const pen = canvas.getContext("2d");
-    const style = getComputedStyle(canvas);
-    pen.fillStyle = style.color;
-    pen.fillRect(0, 0, mean[k] * canvas.width, canvas.height);
-    pen.fillStyle = getComputedStyle(item).color;
-    for (const chances of found) pen.fillRect(Math.min(chances[k] * canvas.width, canvas.width - 2), 0, 2, canvas.height);
-    value.textContent = found.length ? `${(100 * mean[k]).toFixed(1)} %` : "";
-    item.classList.toggle("winner", found.length > 0 && k === best(mean));
+    for (const id of HELD) find(id).disabled = false;
   }
 }

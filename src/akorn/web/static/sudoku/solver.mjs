@@ -31,7 +31,7 @@ export class Solver {
   }
 
   async #load(tell) {
-    const worker = await startWorker(new URL("worker.mjs", import.meta.url), "sudoku-base", tell);
+    const worker = await startWorker(new URL("worker.mjs", import.meta.url), "sudoku", tell);
     worker.onmessage = ({ data }) => this.#hear(data);
     worker.onerror = (event) => this.#running?.reject(new Error(event.message || "The Worker failed."));
     this.#worker = worker;

@@ -2,6 +2,7 @@
 
 import { drawLines, lineColour } from "../chart.mjs";
 import { EXAMPLES, clashes, faults, likeliest, parse, write } from "./board.mjs";
+import { countSolutions } from "./exact.mjs";
 import { Grid } from "./grid.mjs";
 import { Solver } from "./solver.mjs";
 import { drawBoard, drawOscillators } from "./pictures.mjs";
@@ -89,6 +90,11 @@ async function solve() {
   grid.showPuzzle();
   if (busy || complain()) return;
   const puzzle = [...grid.puzzle];
+  const { solutions } = countSolutions(puzzle);
+  if (solutions === 0) {
+    say("This board cannot be solved: no digit is repeated, but an exact search finds no solution.", "bad");
+    return;
+  }
   const number = (id) => Math.max(0, Math.trunc(Number(find(id).value)) || 0);
   const [starts, steps, seed] = [number("starts"), number("steps"), number("seed")];
   hold(true);
@@ -103,7 +109,7 @@ async function solve() {
       tell(`${latest.done} of ${steps} steps.`, latest.done / steps);
       draw();
     });
-    judge(end);
+    judge(end, solutions);
   } catch (error) {
     say(error.message, "bad");
   } finally {
@@ -127,18 +133,26 @@ function add(block) {
   latest.oscillators = block.oscillators;
 }
 
-function judge({ stopped, seconds }) {
+// What is said of boards with other than one solution: null where the search was given up.
+const ABOUT = {
+  1: "",
+  2: " Several boards fit these givens; this is one of them.",
+  null: " Whether other boards fit these givens is not known.",
+};
+
+function judge({ stopped, seconds }, solutions) {
   if (!latest.done) return say("Stopped before the first steps.");
   const { digits } = latest.boards[latest.lead];
   const { broken, changed: lost, solved } = faults(latest.puzzle, digits);
   const many = latest.starts > 1 ? ` by start ${latest.lead + 1} of ${latest.starts}` : "";
   const time = `${latest.done} steps, ${seconds.toFixed(1)} s`;
-  if (solved) return say(`Solved${many}: every row, column and box has nine digits (${time}).`, "good");
+  if (solved) return say(`Solved${many}: every row, column and box has nine digits (${time}).${ABOUT[solutions]}`, "good");
   grid.mark(digits);
   const parts = [`${broken} of 27 rows, columns and boxes repeat a digit`];
   if (lost) parts.push(`${lost} givens would be changed`);
   const advice = stopped ? "It was stopped early." : "More steps, more starts or another seed may help.";
-  return say(`Not solved${many}: ${parts.join(", and ")} (${time}). ${advice}`, "bad");
+  const unknown = solutions === null ? " It may have no solution: an exact search was given up." : "";
+  return say(`Not solved${many}: ${parts.join(", and ")} (${time}). ${advice}${unknown}`, "bad");
 }
 
 function votes() {
@@ -150,7 +164,7 @@ function votes() {
       canvas.setAttribute("aria-label", `Board of start ${k + 1}`);
       const title = document.createElement("b");
       title.textContent = `start ${k + 1}`;
-      title.style.color = lineColour(k);
+      title.style.borderLeft = `.35rem solid ${lineColour(k)}`; // as its line in the charts
       item.append(canvas, title, document.createElement("span"), document.createElement("span"));
       return item;
     }),

@@ -1,26 +1,22 @@
 // The model on one thread of its own: a block of steps a call, and after each what the page shows.
 
-import { fillNormal, uniform } from "../random.mjs";
 import { Tensor, openModel } from "../runtime.mjs";
+import { startNoise } from "./starts.mjs";
 
 const SHOWN = 16; // oscillators of each square that are drawn
 const N = 4; // rotating dimensions
+const CHANNELS = 512;
 
 let session = null;
 let stopped = 0; // the newest job that was stopped
-
-async function load(model) {
-  session = await openModel(model);
-  postMessage({ kind: "loaded" });
-}
 
 async function solve({ job, puzzle, starts, steps, seed }) {
   const digits = new BigInt64Array(starts * 81);
   digits.forEach((_, i) => (digits[i] = BigInt(puzzle[i % 81])));
   const board = new Tensor("int64", digits, [starts, 81]);
-  const channels = 512;
-  const noise = fillNormal(new Float32Array(starts * 81 * channels), uniform(seed));
-  let state = new Tensor("float32", noise, [starts, 81, channels]);
+  const noise = new Float32Array(starts * 81 * CHANNELS);
+  for (let k = 0; k < starts; k++) noise.set(startNoise(puzzle, k, seed, 81 * CHANNELS), k * 81 * CHANNELS);
+  let state = new Tensor("float32", noise, [starts, 81, CHANNELS]);
   const began = performance.now();
   for (let done = 0; done < steps && stopped < job; ) {
     const out = await session.run({ puzzle: board, state });
@@ -34,7 +30,7 @@ async function solve({ job, puzzle, starts, steps, seed }) {
       probabilities: out.probabilities.data.slice(),
       energies: out.energies.data.slice(),
       confidence: out.confidence.data.slice(),
-      oscillators: some(state.data, starts, channels),
+      oscillators: some(state.data, starts),
     };
     postMessage(told);
     await new Promise((next) => setTimeout(next)); // lets a stop be heard
@@ -42,19 +38,32 @@ async function solve({ job, puzzle, starts, steps, seed }) {
   postMessage({ kind: "done", job, stopped: stopped >= job, seconds: (performance.now() - began) / 1000 });
 }
 
+// A few calls for nothing: browsers compile WASM again, better, once it has been running for a while.
+async function warmUp() {
+  const puzzle = new Tensor("int64", new BigInt64Array(81), [1, 81]);
+  const state = new Tensor("float32", new Float32Array(81 * CHANNELS).fill(0.5), [1, 81, CHANNELS]);
+  for (let call = 0; call < 3; call++) await session.run({ puzzle, state });
+}
+
 // The first components of the first oscillators of every square: [starts, 81, SHOWN, N].
-function some(state, starts, channels) {
+function some(state, starts) {
   const width = SHOWN * N;
   const found = new Float32Array(starts * 81 * width);
-  for (let i = 0; i < starts * 81; i++) found.set(state.subarray(i * channels, i * channels + width), i * width);
+  for (let i = 0; i < starts * 81; i++) found.set(state.subarray(i * CHANNELS, i * CHANNELS + width), i * width);
   return found;
 }
 
 onmessage = async ({ data }) => {
   try {
-    if (data.kind === "load") await load(data.model);
-    else if (data.kind === "stop") stopped = data.job;
-    else await solve(data);
+    if (data.kind === "load") {
+      session = await openModel(data.model, data.wish);
+      await warmUp();
+      postMessage({ kind: "loaded", runsOn: session.runsOn });
+    } else if (data.kind === "stop") {
+      stopped = data.job;
+    } else {
+      await solve(data);
+    }
   } catch (error) {
     postMessage({ kind: "failed", job: data.job, message: String(error?.message ?? error) });
   }

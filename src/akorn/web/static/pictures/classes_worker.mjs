@@ -1,16 +1,15 @@
 // The classifier on a thread of its own: one start a call, so that each can be shown as it comes.
 
-import { fillNormal, uniform } from "../random.mjs";
 import { Tensor, openModel } from "../runtime.mjs";
+import { TorchGenerator, deriveSeed } from "../torch_random.mjs";
 
 let session = null;
 
 async function classify({ job, pixels, starts, seed, channels = 64, side = 32 }) {
   const picture = new Tensor("float32", pixels, [1, 3, side, side]);
-  const next = uniform(seed);
+  const generator = new TorchGenerator(deriveSeed(seed, "classify")); // as in src/akorn/robustness/classifier.py
   for (let start = 0; start < starts; start++) {
-    const noise = fillNormal(new Float32Array(channels * side * side), next);
-    const noise0 = new Tensor("float32", noise, [1, channels, side, side]);
+    const noise0 = new Tensor("float32", generator.normal(channels * side * side), [1, channels, side, side]);
     const { probabilities } = await session.run({ pixels: picture, noise0 });
     postMessage({ kind: "start", job, start, probabilities: probabilities.data.slice() });
   }
@@ -20,8 +19,8 @@ async function classify({ job, pixels, starts, seed, channels = 64, side = 32 })
 onmessage = async ({ data }) => {
   try {
     if (data.kind === "load") {
-      session = await openModel(data.model);
-      postMessage({ kind: "loaded" });
+      session = await openModel(data.model, data.wish);
+      postMessage({ kind: "loaded", runsOn: session.runsOn });
     } else {
       await classify(data);
     }
