@@ -217,4 +217,4 @@ def animate(
     film = _Film.of(frames, puzzle, confidence, energy)
     total = len(film.frames)
     pictures = (_draw(film, step, f"step {step + 1} / {total}") for step in range(total))
-    write_gif(path, pictures, milliseconds=milliseconds, hold=hold, palette=_palette())
+    write_gif(path, pictures, milliseconds=milliseconds, hold=hold, palette=_palette(), optimize=True)
