@@ -63,7 +63,9 @@ def partitions(
 
     def grouped(clusters: Counts | Auto) -> Tensor:
         if isinstance(clusters, str):
-            raise AkornError(f"the number of clusters cannot be chosen by {method}: give a number, or use average linkage")
+            raise AkornError(
+                f"the number of clusters cannot be chosen by {method}: give a number, or use average linkage"
+            )
         return _kmeans(points, clusters, seed)
 
     return grouped

@@ -48,7 +48,7 @@ class Floor(nn.Module):
         """A patch's mean colours, its colours and its place, or its block."""
         seen = F.avg_pool2d(images, self.config.patch)  # [B, 3, h, w]
         if self.config.name == "blocks":
-            return blocks(self.clusters, *seen.shape[2:]).to(seen).expand(len(seen), -1, -1, -1)
+            return blocks(self.clusters, seen.shape[2], seen.shape[3], seen.device).expand(len(seen), -1, -1, -1)
         if self.config.name == "colours-and-places":
             rows, columns = (torch.linspace(0, 1, side, device=seen.device) for side in seen.shape[2:])
             place = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).expand(len(seen), -1, -1, -1)
@@ -58,14 +58,14 @@ class Floor(nn.Module):
         return torch.cat((angle.cos(), angle.sin()), 1)
 
 
-def blocks(count: int, height: int, width: int) -> Tensor:
-    """One-hot [1, count, h, w]: a grid of this many blocks, in rows of as equal a number as possible (7 are 3, 2, 2)."""
+def blocks(count: int, height: int, width: int, device: torch.device | None = None) -> Tensor:
+    """One-hot [1, count, h, w]: a grid of this many blocks, in rows of about as many each (7 are 3, 2, 2)."""
     lines = max(1, round(math.sqrt(count)))
-    label = torch.zeros(height, width, dtype=torch.long)
+    label = torch.zeros(height, width, dtype=torch.long, device=device)
     first = 0
     for line in range(lines):
         across = count // lines + (line < count % lines)
         top, bottom = line * height // lines, (line + 1) * height // lines
-        label[top:bottom] = first + torch.arange(width) * across // width
+        label[top:bottom] = first + torch.arange(width, device=device) * across // width
         first += across
-    return F.one_hot(label, count).permute(2, 0, 1)[None].float()
+    return (label == torch.arange(count, device=device)[:, None, None])[None].float()

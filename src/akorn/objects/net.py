@@ -50,10 +50,16 @@ class ObjectsNet(HubModel):
         self.grid = (side, side)
         self.patches = PatchEmbedding(config.image_channels, channels, config.patch)
         self.head = nn.Sequential(nn.Linear(channels, 4 * channels), nn.ReLU(), nn.Linear(4 * channels, channels))
+        self.extras: nn.Module | None = None
+        """What a loss learns beside the model; it is not saved with it."""
 
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
         return as_json(self.config)
+
+    def stored_state(self) -> dict[str, Tensor]:
+        """The weights without those of `extras`."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("extras.")}
 
     def forward(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The embedding that SimCLR trains, [B, C], float32: an MLP of the features' maximum over all patches."""

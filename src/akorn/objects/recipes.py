@@ -25,6 +25,7 @@ from akorn.objects.recipe_list import RECIPES, published_training
 
 __all__ = ["RECIPES", "DataConfig", "ObjectsRecipe", "ValidConfig"]
 
+
 def _tetrominoes(model: ModelConfig) -> ObjectsRecipe:
     """Table 9: 32 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
     model = replace(model, image_size=32, patch=4, channels=128)

@@ -32,7 +32,11 @@ def _photos(model: ModelConfig, loss: LossConfig | None = None) -> ObjectsRecipe
     train = replace(published_training(100, 1e-3, 512), schedule=ScheduleConfig("cosine", warmup=500))
     data = DataConfig("photos", augment=_VIEWS)
     return ObjectsRecipe(
-        model=model, train=train, data=data, valid=ValidConfig(size=256), loss=loss if loss is not None else LossConfig()
+        model=model,
+        train=train,
+        data=data,
+        valid=ValidConfig(size=256),
+        loss=loss if loss is not None else LossConfig(),
     )
 
 

@@ -202,7 +202,8 @@ class _Blobs:
         )
         if not fine:
             raise AkornError(f"{path}: damaged, its {kind} do not fit its {count} names")
-        self.ends = ends
+        assert ends is not None
+        self.ends: NDArray[np.int64] = ends
 
     def __getitem__(self, index: int) -> bytes:
         start = int(self.ends[index - 1]) if index else 0
@@ -212,7 +213,7 @@ class _Blobs:
 def _write_part(path: Path, entries: list[Entry], number: int) -> Path:
     """The arrays of a part, in a hidden file beside the pack."""
     arrays: dict[str, NDArray[Any]] = {}
-    lists = {
+    lists: dict[str, list[bytes | None]] = {
         "pictures": [entry.picture for entry in entries],
         "labels": [entry.labels for entry in entries],
         "classes": [entry.classes for entry in entries],

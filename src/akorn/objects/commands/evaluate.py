@@ -165,7 +165,7 @@ def _input(options: Options, config: Any) -> int | None:
     from akorn.objects.segmenter import data_set_of
 
     name = options.model.removeprefix(UNTRAINED)
-    if options.input is not None or options.size is not None and options.size <= config.image_size:
+    if options.input is not None or (options.size is not None and options.size <= config.image_size):
         return options.input
     by_itself = name.startswith(FLOOR) or data_set_of(name) == "photos"
     return int(config.image_size) if by_itself else None
@@ -292,7 +292,11 @@ def _record(options: Options, found: Evaluation, source: str, data: PictureSet, 
 
 
 def _plot(
-    options: Options, model: Extractor, curve: dict[int | Literal["auto"], Evaluation], data: PictureSet, found: Evaluation
+    options: Options,
+    model: Extractor,
+    curve: dict[int | Literal["auto"], Evaluation],
+    data: PictureSet,
+    found: Evaluation,
 ) -> None:
     from akorn.ledger import model_name
     from akorn.models import training_of

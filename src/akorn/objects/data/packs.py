@@ -21,7 +21,7 @@ from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import SETS, DataSet
 from akorn.runtime.packs import SUFFIX, Pack, parts_of
 
-# Photographs for pre-training (recipes photos_…), scored on VOC: 64 pixels in patches of 4 are the paper's 16 × 16 tokens.
+# Photographs for pre-training (recipes photos_…), scored on VOC: 64 pixels in patches of 4 are the paper's 16 × 16.
 SETS.register("photos", DataSet(clusters=4, size=64))
 
 _PLAIN = "imagenet"  # the name for plain pictures

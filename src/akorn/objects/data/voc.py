@@ -47,9 +47,7 @@ class VOCSet(FileSet):
         return np.where(ignored, np.int16(IGNORE), labels), np.where(ignored, np.int16(IGNORE), classes)
 
 
-def read_photographs(
-    folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop"
-) -> FileSet:
+def read_photographs(folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop") -> FileSet:
     """All photographs but those of `val`, for training without labels: 15,676 of the 17,125."""
     root = find_voc(folder)
     if root is None:
