@@ -73,9 +73,8 @@ class Options(CommonOptions):
     format: str = "png,overlay"
     """Comma-separated list of: png (the labels as a picture with a palette), npz (key `labels`), overlay (colours on
     the picture, in its own size, enlarged if it is small), coco (all masks in one file, masks.coco.json)."""
-    page: bool | None = None
-    """Also write index.html, a page with all pictures and their clusters; by default if a folder is among the
-    pictures."""
+    page: Literal["auto", "yes", "no"] = "auto"
+    """Also write index.html, a page with all pictures and their clusters. auto: if a folder is among the pictures."""
     gif: bool = False
     """Also write NAME.gif, which shows the oscillators step by step."""
     resize: bool = True
@@ -90,8 +89,10 @@ def run(options: Options) -> int:
     formats = _check(options)
     from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
 
-    page = any(map(os.path.isdir, options.images)) if options.page is None else options.page
-    options = replace(options, images=expand_folders(options.images, without=tuple(FORMATS.values())))
+    names = expand_folders(options.images, without=tuple(FORMATS.values()))
+    # Folders with pictures are no longer among the names; one without any is reported later.
+    page = any(name not in names for name in options.images) if options.page == "auto" else options.page == "yes"
+    options = replace(options, images=names)
     model = options.model if options.model is not None else choose_model(options.images)
     if options.uptile is None:
         options = replace(options, uptile=_PHOTO_TILES if knows_photographs(model) else 1)

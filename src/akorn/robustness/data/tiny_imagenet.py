@@ -15,7 +15,7 @@ from PIL import Image
 
 from akorn.errors import AkornError
 from akorn.robustness.data.labelled_pictures import Pictures
-from akorn.runtime.packs import Pack, parts_of
+from akorn.runtime.packs import SUFFIX, Pack, parts_of
 
 _ENDINGS = (".jpeg", ".jpg", ".png")
 
@@ -31,16 +31,18 @@ def load_tiny_imagenet(
     """The pictures of a split, [B, 3, size, size], as bytes; labels count the sorted names (wnids) of the classes.
 
     folder: `tiny-imagenet-200`, or the folder that holds it, with `train/WNID/images/*.JPEG`, and `val/images/*.JPEG`
-    listed in `val/val_annotations.txt`; or a file, a pack of the training pictures (`akorn data pack`). size: 64 as they
-    are, 32 to go with CIFAR-10 (each pixel the mean of four), or any other (Pillow's box filter). Grey pictures become
-    grey in three colours. `progress(done, count)` is called as pictures come in. AkornError if something is missing or
-    unreadable.
+    listed in `val/val_annotations.txt`; or a file, a pack of the training pictures (`akorn data pack`). size: 64 as
+    they are, 32 to go with CIFAR-10 (each pixel the mean of four), or any other (Pillow's box filter). Grey pictures
+    become grey in three colours. `progress(done, count)` is called as pictures come in. AkornError if something is
+    missing or unreadable.
     """
     if split not in ("train", "val"):
         raise ValueError(f"split must be train or val, got {split!r}")
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
-    if Path(folder).is_file():
+    if Path(folder).suffix == SUFFIX and Path(folder).is_file():
+        if split != "train":
+            raise AkornError(f"{folder}: a pack has training pictures, not those of {split!r}")
         return _from_pack(Path(folder), size, workers, progress)
     root = _find(Path(folder))
     classes = tuple(sorted(entry.name for entry in (root / "train").iterdir() if entry.is_dir()))
