@@ -21,6 +21,7 @@ from akorn.ledger.tables import Cell, Row, Table, chosen
 from results.pages import quoted
 from results.pages.mends import MARKED, mended
 from results.pages.objects_own import TRIED, WEIGHTS, most_pictures
+from results.pages.photos import CHOICES, PHOTOS
 from results.pages.trials import epochs, is_trial
 
 
@@ -68,6 +69,8 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record
             and (config.get("clusters"), config.get("method")) == (data.clusters, "average")
             and config.get("components", 128) == 128
             and config.get("fit", "crop") != "stretch"
+            and config.get("input") in (data.size, None)
+            and not {"read", "least"} & set(config)
             and (config.get("uptile"), config.get("bilinear", 1)) == (uptile, 1)
             and config.get("steps") in (steps, None)  # None: as in training
             and not is_trial(record, *(() if data.generated else ("data.path",)))
@@ -252,7 +255,7 @@ NATURAL = Table(
     always=True,
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, WEIGHTS, TRIED)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, PHOTOS, CHOICES, WEIGHTS, TRIED)
 
 TITLE = "Object discovery: all tables"
 INTRO = """\

@@ -52,6 +52,11 @@ def matches(views: Located, grid: Grid, samples: int, generator: torch.Generator
 @torch.no_grad()
 def colour_regions(images: Tensor, count: int) -> Tensor:
     """Labels [B, 32, 32] of regions of similar colour and place: k-means from a grid of blocks, a few rounds."""
+    with torch.autocast(images.device.type, enabled=False):  # bfloat16 cannot tell similar colours apart
+        return _regions(images, count)
+
+
+def _regions(images: Tensor, count: int) -> Tensor:
     seen = F.interpolate(as_float(images), (_SIDE, _SIDE), mode="bilinear", align_corners=False, antialias=True)
     line = torch.linspace(0, 1, _SIDE, device=seen.device)
     place = _PLACE * torch.stack(torch.meshgrid(line, line, indexing="ij")).expand(len(seen), -1, -1, -1)
@@ -80,7 +85,8 @@ def region_means(features: Tensor, regions: Tensor, count: int) -> tuple[Tensor,
     """Mean features [V, R, C] of the patches [V, P, C] in each region [V, P], and how many there are [V, R]."""
     member = _members(regions, count, features)  # [V, R, P]
     size = member.sum(2)
-    return member @ features / size.clamp(min=1)[:, :, None], size
+    with torch.autocast(features.device.type, enabled=False):
+        return member @ features / size.clamp(min=1)[:, :, None], size
 
 
 def _members(labels: Tensor, count: int, like: Tensor) -> Tensor:
