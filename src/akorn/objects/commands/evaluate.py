@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from akorn.objects.segmenter import Extractor
 
 FROZEN, FLOOR, UNTRAINED = "timm:", "floor:", "untrained:"
-_EXAMPLES = 8  # pictures on a page of plots
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,8 @@ class Options(CommonOptions):
     """For a frozen network: a file with its weights (safetensors or torch); by default timm downloads them."""
     plots: Path | None = None
     """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
+    examples: int = 8
+    """Number of pictures in the plots, the first ones."""
     against_clusters: tuple[int, ...] = ()
     """Numbers of clusters for the last of these plots; by default from 2 to twice the number that is scored, as far as
     there are as many patches."""
@@ -136,7 +137,18 @@ def run(options: Options) -> int:
 def _check(options: Options) -> None:
     """AkornError for impossible options, before torch is imported."""
     check_seed(options.seed)
-    for name in ("limit", "clusters", "uptile", "bilinear", "components", "steps", "batch", "size", "input"):
+    for name in (
+        "limit",
+        "clusters",
+        "uptile",
+        "bilinear",
+        "components",
+        "steps",
+        "batch",
+        "size",
+        "input",
+        "examples",
+    ):
         value = getattr(options, name)
         if isinstance(value, int) and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
@@ -305,7 +317,7 @@ def _plot(
 
     assert options.plots is not None
     segmenter = Segmenter(model, found.settings)
-    few = data.load(list(range(min(_EXAMPLES, len(data)))))
+    few = data.load(list(range(min(options.examples, len(data)))))
     label = model_name(options.model, training_of(options.model))
     numbered = {count: found for count, found in curve.items() if isinstance(count, int)}
     marked = found.clusters if isinstance(found.clusters, int) else None

@@ -57,7 +57,8 @@ class Options(CommonOptions):
     """Shipped weights by name (akorn models), or a model's folder."""
     clusters: int | Literal["auto"] | None = None
     """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many. By
-    default that of the model's training data."""
+    default that of the model's training data. With models of photographs, clusters have at least 2 % of the picture,
+    so there may be fewer."""
     uptile: int | None = None
     """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square. By
     default 4 for models of photographs, 1 for others."""
@@ -88,16 +89,18 @@ def run(options: Options) -> int:
     """
     formats = _check(options)
     from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
+    from akorn.objects.tree import LEAST
 
     names = expand_folders(options.images, without=tuple(FORMATS.values()))
     # Folders with pictures are no longer among the names; one without any is reported later.
     page = any(name not in names for name in options.images) if options.page == "auto" else options.page == "yes"
     options = replace(options, images=names)
     model = options.model if options.model is not None else choose_model(options.images)
-    if options.uptile is None:
-        options = replace(options, uptile=_PHOTO_TILES if knows_photographs(model) else 1)
-    assert options.uptile is not None
-    settings = SegmentSettings(options.method, options.uptile, steps=options.steps, seed=options.seed)
+    photos = knows_photographs(model)
+    tiles = options.uptile if options.uptile is not None else _PHOTO_TILES if photos else 1
+    # In photographs average linkage makes clusters of a few outliers, which are of no use to anyone.
+    least = LEAST if photos and options.method == "average" else 0.0
+    settings = SegmentSettings(options.method, tiles, steps=options.steps, seed=options.seed, least=least)
     segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
     clusters = _clusters(options, model, data_set_of(model))
     chosen = options.model is None
@@ -120,7 +123,7 @@ def run(options: Options) -> int:
             if options.json:
                 print_json({"image": name, "error": str(error)})
             say(f"akorn: {reason}")
-    together.write(options.out, f"{model}, {clusters} clusters, up-tiling ×{options.uptile}, seen at {side} × {side}")
+    together.write(options.out, f"{model}, {clusters} clusters, up-tiling ×{tiles}, seen at {side} × {side}")
     if chosen and not wrong and not options.json:
         say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     return 2 if wrong else 0
@@ -184,7 +187,8 @@ def _segment(
     if owner != name:
         raise AkornError(f"{name}: its files would have the same names as those of {owner}")
     mask = segmenter.segment(picture.pixels[None], clusters)[0].cpu().numpy()
-    count = int(mask.max()) + 1 if isinstance(clusters, str) else clusters
+    fewer = isinstance(clusters, str) or segmenter.settings.least > 0
+    count = int(mask.max()) + 1 if fewer else int(clusters)
     mask = mask.astype("int16" if count < 2**15 else "int32")  # masks of large photographs take memory
     labels = background_first(stretch_mask(mask, *picture.size))
     _deliver(options, formats, segmenter, count, picture, name, labels)
