@@ -77,7 +77,7 @@ class PackSet(FileSet):
         return digest.hexdigest()
 
 
-@READERS.add("packs (akorn data pack)")
+@READERS.add("packs")
 def open_packs(path: Path, asked: Asked) -> PackSet | None:
     """The pictures of a pack, or of all packs in a folder; None if there are none."""
     if path.is_file():
