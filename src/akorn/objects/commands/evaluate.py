@@ -15,7 +15,7 @@ from akorn.runtime.files import make_folder
 if TYPE_CHECKING:
     from akorn.objects.data.picture_sets import Pictures, PictureSet
     from akorn.objects.evaluate import Evaluation
-    from akorn.objects.segmenter import Extractor
+    from akorn.objects.segmenter import Extractor, SegmentSettings
 
 FROZEN, FLOOR, UNTRAINED = "timm:", "floor:", "untrained:"
 
@@ -329,6 +329,13 @@ def _plot(
         say(f"wrote {path}")
 
 
+def _protocol(settings: SegmentSettings) -> str:
+    """What differs from the plain protocol, in words."""
+    words = f", seen at {settings.input} × {settings.input}" if settings.input is not None else ""
+    words += {"m": "", "x": ", the states clustered", "both": ", readout and states clustered"}[settings.read]
+    return words + (f", clusters of at least {100 * settings.least:g} %" if settings.least else "")
+
+
 def _print(found: Evaluation, name: str) -> None:
     from rich.console import Console
 
@@ -339,7 +346,7 @@ def _print(found: Evaluation, name: str) -> None:
     settings = found.settings
     console.print(
         f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
-        f" up-tiling ×{settings.uptile}, T = {settings.steps}; {found.seconds:.1f} s"
+        f" up-tiling ×{settings.uptile}, T = {settings.steps}{_protocol(settings)}; {found.seconds:.1f} s"
     )
     if errors:  # the ± in RESULTS.md is another one, over seeds
         console.print("± standard error of the mean over these pictures")
