@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
+from akorn import engine
 from akorn.augment import two_views
 from akorn.augment.config import AugmentConfig
 from akorn.augment.views import located_views
 from akorn.engine.contrastive import nt_xent
+from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
 from akorn.models import load_model
 from akorn.objects.config import AkornConfig, LossConfig
@@ -171,3 +175,44 @@ def test_impossible_losses(loss: LossConfig, said: str, tmp_path: Path) -> None:
     recipe = photos_akorn()
     with pytest.raises(AkornError, match=said):
         make_task(replace(recipe, data=replace(recipe.data, path=tmp_path), loss=loss))
+
+
+def learned(tmp_path: Path, device: str) -> list[float]:
+    """The losses of four steps with all terms, on pictures in files."""
+    pixels = torch.randint(256, (12, 24, 24, 3), generator=seeded(), dtype=torch.uint8).numpy()
+    pictures = tmp_path / "pictures"
+    pictures.mkdir(exist_ok=True)
+    for number, one in enumerate(pixels):
+        Image.fromarray(one).save(pictures / f"{number}.png")
+    recipe = replace(photos_akorn(), model=SMALL, loss=LossConfig(1.0, 1.0, 1.0, 1.0, 1.0, prototype_count=8))
+    train = replace(recipe.train, steps=4, batch_size=6, device=device, log_every=1, tensorboard=False)
+    recipe = replace(recipe, data=replace(recipe.data, path=pictures, size=24), train=train)
+    return [engine.train(make_task(recipe), recipe.train, tmp_path / device).loss, *read_curve(tmp_path / device)[1]]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu",
+        pytest.param(
+            "cuda",
+            marks=[
+                pytest.mark.gpu,
+                pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+            ],
+        ),
+    ],
+)
+def test_all_terms_train_together_on_a_gpu_as_a_graph(device: str, tmp_path: Path) -> None:
+    losses = learned(tmp_path, device)
+    assert len(losses) == 5
+    assert all(map(math.isfinite, losses))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_fused_views_lie_where_it_is_said() -> None:
+    generator = torch.Generator("cuda").manual_seed(0)
+    views = located_views(ramps(40).cuda(), PLAIN, generator, size=(32, 32))
+    seen = torch.nn.functional.avg_pool2d(views.images, 4)[:, :2].flatten(2).mT
+    torch.testing.assert_close(places(views.boxes, views.mirrored, GRID), seen, rtol=0, atol=0.02)
