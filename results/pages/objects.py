@@ -22,6 +22,7 @@ from results.pages import quoted
 from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.mends import MARKED, mended
 from results.pages.objects_own import TRIED, WEIGHTS, most_pictures
+from results.pages.photos import CHOICES, PHOTOS
 from results.pages.trials import epochs, is_trial
 
 
@@ -69,6 +70,8 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record
             and (config.get("clusters"), config.get("method")) == (data.clusters, "average")
             and config.get("components", 128) == 128
             and config.get("fit", "crop") != "stretch"
+            and config.get("input") in (data.size, None)
+            and not {"read", "least"} & set(config)
             and (config.get("uptile"), config.get("bilinear", 1)) == (uptile, 1)
             and config.get("steps") in (steps, None)  # None: as in training
             and not is_trial(record, *(() if data.generated else ("data.path",)))
@@ -253,7 +256,7 @@ NATURAL = Table(
     always=True,
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, WEIGHTS, UPTILING, NUMBERS, TRIED)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, PHOTOS, CHOICES, WEIGHTS, UPTILING, NUMBERS, TRIED)
 
 TITLE = "Object discovery: all tables"
 INTRO = """\

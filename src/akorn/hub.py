@@ -96,6 +96,10 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
         """Everything that is needed to rebuild the model, as JSON values, with its architecture."""
         return as_json(self.config)
 
+    def stored_state(self) -> dict[str, Tensor]:
+        """The weights that belong into the model's folder: all of them, unless a room says otherwise."""
+        return self.state_dict()
+
     def save_pretrained(
         self,
         save_directory: str | Path,
@@ -149,7 +153,7 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
     """Write weights, config and card; each file is written atomically, the config last."""
     if dtype not in ("float16", "bfloat16", "float32"):
         raise ValueError(f"dtype is {dtype!r}, expected float16, bfloat16 or float32")
-    stored = {name: _narrow(name, tensor, dtype) for name, tensor in model.state_dict().items()}
+    stored = {name: _narrow(name, tensor, dtype) for name, tensor in model.stored_state().items()}
     content = to_safetensors(stored, metadata={"format": "pt"})
     config = {
         "library": LIBRARY,

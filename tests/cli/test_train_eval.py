@@ -131,7 +131,7 @@ def test_lists(akorn_here: Akorn) -> None:
     ("words", "parts"),
     [
         (["train"], ["needs a recipe", "sudoku_akorn"]),
-        (["train", "sudoku_magic"], ["unknown recipe 'sudoku_magic'", "sudoku_akorn"]),
+        (["train", "sudoku_acorn"], ["unknown recipe 'sudoku_acorn'", "sudoku_akorn"]),
         (["train", "sudoku_akorn", "--model.colour", "red"], ["--model.colour"]),
         (["train", "sudoku_akorn", "--model.heads", "7"], ["512 channels cannot be split into 7 heads"]),
         (["train", "sudoku_akorn", "--data", "nothing.csv"], ["nothing.csv"]),

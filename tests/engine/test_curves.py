@@ -50,3 +50,10 @@ def test_a_line_that_is_nested_too_deep(tmp_path: Path, line: str) -> None:
     (tmp_path / scalars.FILE).write_text(f"{line}\n")
     with pytest.raises(AkornError, match="not a line of curves"):
         scalars.read(tmp_path)
+
+
+def test_curves_over_epochs(tmp_path: Path) -> None:
+    run = write_curve(tmp_path / "run", [2.0, 1.0])
+    steps, epochs = (plot_curves([run], tmp_path / f"{n}.svg", epoch_steps=n or None).read_text() for n in (0, 2))
+    assert "<!-- step -->" in steps
+    assert "<!-- epoch -->" in epochs

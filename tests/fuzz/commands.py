@@ -33,6 +33,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "export": ("export", "run", "--weights", "last"),
     "eval-sudoku": ("eval", SUDOKU, "--data", "boards.csv", "--limit", "1"),
     "eval-satnet": ("eval", SUDOKU, "--data", "satnet"),
+    "pack": ("data", "pack", "photos", "x.pack", "--size", "8"),
     "eval-objects": ("eval", OBJECTS, "--data", "squares.npz", "--components", "4"),
     "train-photos": (
         *("train", "clevrtex_akorn_l1", "--data", "photos", *_TRAIN, "--valid", "squares.npz"),

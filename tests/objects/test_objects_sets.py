@@ -122,7 +122,9 @@ def test_a_new_layout_is_asked_before_plain_pictures(tmp_path: Path) -> None:
     found = load(tmp_path, limit=2)
     assert (found.name, len(found), found.clusters) == ("letters", 2, 3)
     (tmp_path / "letters.bin").rename(tmp_path / "other.bin")
-    with pytest.raises(AkornError, match="contains nothing that can be read: expected npz files, TFRecord files, VOC"):
+    with pytest.raises(
+        AkornError, match="contains nothing that can be read: expected npz files, packs, TFRecord files, VOC"
+    ):
         load(tmp_path)
 
 

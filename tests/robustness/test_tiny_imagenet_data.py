@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from akorn.cli import main
 from akorn.errors import AkornError
 from akorn.robustness.data import load_tiny_imagenet
 
@@ -103,3 +104,17 @@ def test_bad_tiny_imagenets_are_refused(tiny: Path, tmp_path: Path) -> None:
     picture.parent.rmdir()
     with pytest.raises(AkornError, match="images does not exist"):
         load_tiny_imagenet(tiny)
+
+
+def test_a_pack_is_the_folder(tiny: Path, tmp_path: Path) -> None:
+    words = ["data", "pack", str(tiny), str(tmp_path / "tiny.pack"), "--size", "64", "--quality", "100"]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 0
+    file = tmp_path / "tiny.pack"
+    packed, folder = load_tiny_imagenet(file, size=32), load_tiny_imagenet(tiny, size=32)
+    assert packed.classes == folder.classes
+    assert bool((packed.labels == folder.labels).all())
+    assert bool((packed.images == folder.images).all())
+    with pytest.raises(AkornError, match="not those of 'val'"):
+        load_tiny_imagenet(file, "val")

@@ -52,9 +52,18 @@ def random_boxes(
     an allowed ratio.
     """
     check_ranges(scale, ratio)
-    height, width = images.shape[2:]
-    area = height * width * uniform(images, generator, TRIES, low=scale[0], high=scale[1])
-    shape = uniform(images, generator, TRIES, low=math.log(ratio[0]), high=math.log(ratio[1])).exp()
+    area, shape, place = (uniform(images, generator, columns) for columns in (TRIES, TRIES, 2))
+    return boxes_from(area, shape, place, (images.shape[2], images.shape[3]), scale, ratio)
+
+
+def boxes_from(
+    area: Tensor, shape: Tensor, place: Tensor, full: Size, scale: tuple[float, float], ratio: tuple[float, float]
+) -> Tensor:
+    """The boxes [B, 4] that random numbers in 0–1 mean: area and shape [B, tries], place [B, 2]; full: of pictures."""
+    height, width = full
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
+    low, high_ratio = math.log(ratio[0]), math.log(ratio[1])
+    shape = (low + (high_ratio - low) * shape).exp()
     wide, high = (area * shape).sqrt().round(), (area / shape).sqrt().round()  # [B, tries]
     fits = (wide >= 1) & (wide <= width) & (high >= 1) & (high <= height)
     first = fits.to(torch.uint8).argmax(1, keepdim=True)  # the first that fits; 0 if none does
@@ -62,7 +71,6 @@ def random_boxes(
     all_high, all_wide = largest(height, width, ratio)
     high = torch.where(none, all_high, high.gather(1, first))
     wide = torch.where(none, all_wide, wide.gather(1, first))
-    place = uniform(images, generator, 2)
     top = torch.where(none, (height - high).div(2).round(), (place[:, :1] * (height - high + 1)).floor())
     left = torch.where(none, (width - wide).div(2).round(), (place[:, 1:] * (width - wide + 1)).floor())
     return torch.cat((top, left, high, wide), 1)

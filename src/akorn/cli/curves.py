@@ -23,6 +23,8 @@ class Options(CommonOptions):
     the seeds of a model."""
     metric: str = "loss"
     """Which curve, such as loss or eval/board_accuracy."""
+    epoch_steps: int | None = None
+    """Steps per epoch: the plot then shows epochs instead of steps."""
     log: bool = False
     """A logarithmic axis."""
     out: Path = Path("curves.png")
@@ -35,12 +37,16 @@ def run(options: Options) -> int:
         raise AkornError("akorn curves needs one or more runs' folders, as `akorn train` makes them")
     if options.labels and len(options.labels) != len(options.runs):
         raise AkornError(f"{len(options.runs)} runs need as many --labels, got {len(options.labels)}")
+    if options.epoch_steps is not None and options.epoch_steps < 1:
+        raise AkornError(f"--epoch-steps must be at least 1, got {options.epoch_steps}")
     from akorn.engine.curves import plot_curves
 
     labelled: dict[str, list[Path]] = {}
     for label, path in zip(options.labels, options.runs, strict=False):
         labelled.setdefault(label, []).append(path)
-    out = plot_curves(labelled or options.runs, options.out, metric=options.metric, log=options.log)
+    out = plot_curves(
+        labelled or options.runs, options.out, metric=options.metric, log=options.log, epoch_steps=options.epoch_steps
+    )
     say(f"wrote {out}")
     if options.json:
         print_json({"plot": str(out), "runs": [str(path) for path in options.runs], "metric": options.metric})

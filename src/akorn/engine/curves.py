@@ -24,8 +24,12 @@ Runs = Mapping[str, str | Path | Sequence[str | Path]] | Sequence[str | Path]
 """Runs, or by their label one or several: the seeds of a model, for example."""
 
 
-def plot_curves(runs: Runs, out: str | Path, *, metric: str = "loss", log: bool = False) -> Path:
+def plot_curves(
+    runs: Runs, out: str | Path, *, metric: str = "loss", log: bool = False, epoch_steps: int | None = None
+) -> Path:
     """Draw a metric of several runs over the steps; `out` ends in .png, .svg or .pdf.
+
+    epoch_steps: the steps of an epoch, to draw it over the epochs instead.
 
     Runs may have labels; several of one label have one colour.
     """
@@ -42,8 +46,13 @@ def plot_curves(runs: Runs, out: str | Path, *, metric: str = "loss", log: bool 
             steps, values = read_curve(run, metric)
             marker = "." if len(steps) == 1 else ""
             shown = label if place == 0 else None
-            axes.plot(steps, values, label=shown, linewidth=1.4, marker=marker, color=f"C{number % 10}", alpha=0.85)
-    axes.set(xlabel="step", ylabel=metric.replace("_", " "), yscale="log" if log else "linear")
+            places = steps if epoch_steps is None else [step / epoch_steps for step in steps]
+            axes.plot(places, values, label=shown, linewidth=1.4, marker=marker, color=f"C{number % 10}", alpha=0.85)
+    axes.set(
+        xlabel="step" if epoch_steps is None else "epoch",
+        ylabel=metric.replace("_", " "),
+        yscale="log" if log else "linear",
+    )
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     make_folder(out.parent)

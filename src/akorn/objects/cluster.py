@@ -14,7 +14,7 @@ from torch import Tensor
 from akorn.errors import AkornError
 from akorn.objects import linkage, linkage_batched
 from akorn.objects.kmeans import kmeans
-from akorn.objects.tree import Counts, Tree, chunks, cluster_counts
+from akorn.objects.tree import LEAST, RATIO, Auto, Counts, Tree, chunks, cluster_counts
 from akorn.runtime.devices import device_memory, machine_memory
 
 Method = Literal["average", "kmeans"]
@@ -32,15 +32,43 @@ def cluster(
 
 
 def partitions(
-    points: Tensor, method: Method = "average", *, seed: int = 0, threads: int | None = None
-) -> Callable[[Counts], Tensor]:
-    """A function from numbers of clusters to labels, for several numbers: average linkage builds its tree once."""
+    points: Tensor,
+    method: Method = "average",
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    least: float = 0.0,
+    ratio: float = RATIO,
+) -> Callable[[Counts | Auto], Tensor]:
+    """A function from numbers of clusters to labels, for several numbers: average linkage builds its tree once.
+
+    least: the least share of the points that a cluster must have, with average linkage; 0 for the published protocol.
+    "auto" as the number lets each picture's tree choose it (`Tree.choose`).
+    """
     if method not in get_args(Method):
         raise ValueError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}")
     _check(points)
     if method == "average":
-        return average_linkage(points, threads=threads).cut
-    return lambda clusters: _kmeans(points, clusters, seed)
+        tree = average_linkage(points, threads=threads)
+
+        def cut(clusters: Counts | Auto) -> Tensor:
+            if isinstance(clusters, str):
+                enough = least or LEAST
+                return tree.cut_significant(tree.choose(enough, ratio), enough)
+            return tree.cut_significant(clusters, least) if least else tree.cut(clusters)
+
+        return cut
+    if least:
+        raise AkornError(f"the least size of a cluster, {least:g}, is for average linkage, not for {method}")
+
+    def grouped(clusters: Counts | Auto) -> Tensor:
+        if isinstance(clusters, str):
+            raise AkornError(
+                f"the number of clusters cannot be chosen by {method}: give a number, or use average linkage"
+            )
+        return _kmeans(points, clusters, seed)
+
+    return grouped
 
 
 def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:

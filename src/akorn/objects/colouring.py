@@ -28,6 +28,9 @@ _FIRST = (
 _INK = (28, 35, 48)
 _SHOWN = 256  # the least length of an overlay's longer side, in pixels
 _PANEL = 128  # the least side of a panel on a page, in pixels
+_ROWS = 256  # rows of a picture that are processed at a time
+_LARGE = 2**22  # pixels
+_RUNS = 3  # zlib's Z_RLE: runs of equal bytes alone
 
 
 @cache
@@ -47,8 +50,12 @@ def palette(count: int) -> Pixels:
 def colour_labels(labels: ArrayLike) -> Pixels:
     """Labels [H, W] → RGB; negative ones are white."""
     array = np.asarray(labels)
-    table = np.concatenate((np.array([_NONE], np.uint8), palette(max(int(array.max(initial=0)), 0) + 1)))
-    return table[np.maximum(array, -1) + 1]
+    return _table(array)[np.maximum(array, -1) + 1]
+
+
+def _table(labels: Labels) -> Pixels:
+    """The colours of labels from −1 up."""
+    return np.concatenate((np.array([_NONE], np.uint8), palette(max(int(labels.max(initial=0)), 0) + 1)))
 
 
 def like_truth(predicted: ArrayLike, truth: ArrayLike) -> Labels:
@@ -79,15 +86,29 @@ def like_truth(predicted: ArrayLike, truth: ArrayLike) -> Labels:
 
 def overlay(image: ArrayLike, labels: ArrayLike, opacity: float = 0.5) -> Pixels:
     """The picture [C, H, W] in bytes under the colours of its clusters, whose borders are drawn in white."""
-    array, picture, colours = np.asarray(labels), as_rgb(image), colour_labels(labels)
-    mixed = np.empty_like(picture)
-    for rows in (slice(top, top + 256) for top in range(0, len(array), 256)):  # floats of a few rows, to save memory
-        mixed[rows] = ((1 - opacity) * picture[rows] + opacity * colours[rows]).round()
-    border = np.zeros(array.shape, bool)
-    border[1:] |= array[1:] != array[:-1]
-    border[:, 1:] |= array[:, 1:] != array[:, :-1]
-    mixed[border] = 255
+    array, picture = np.asarray(labels), np.asarray(image)
+    mixed = np.empty((*array.shape, 3), np.uint8)
+    table = _table(array)
+    for top in range(0, len(array), _ROWS):  # floats of a few rows, to save memory
+        rows = slice(top, top + _ROWS)
+        numbers = np.maximum(array[rows], -1) + 1
+        mixed[rows] = _mix(as_rgb(picture[:, rows]), table[numbers], opacity)
+        border = np.zeros(numbers.shape, bool)
+        above = array[max(top - 1, 0) : top + _ROWS]
+        border[0 if top else 1 :] |= above[1:] != above[:-1]
+        border[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
+        mixed[rows][border] = 255
     return mixed
+
+
+def _mix(picture: Pixels, colours: Pixels, opacity: float) -> Pixels:
+    """(1 − opacity) · picture + opacity · colours, to the nearest byte, and halves to the even one."""
+    if opacity != 0.5:
+        mixed: Pixels = ((1 - opacity) * picture + opacity * colours).round().astype(np.uint8)
+        return mixed
+    total = picture.astype(np.uint16) + colours  # the same in whole numbers, which is several times faster
+    half = total >> 1
+    return (half + (total & half & 1)).astype(np.uint8)
 
 
 def background_first(labels: ArrayLike) -> Labels:
@@ -99,16 +120,20 @@ def background_first(labels: ArrayLike) -> Labels:
     array = np.asarray(labels)
     if not array.size:
         return array
-    sizes = np.bincount(array.ravel())
+    most = int(array.max()) + 1
+    strips = range(0, len(array), _ROWS)  # counting makes numbers of 8 bytes
+    sizes = sum((np.bincount(array[top : top + _ROWS].ravel(), minlength=most) for top in strips), np.zeros(most, int))
     border = np.unique(np.concatenate((array[0], array[-1], array[:, 0], array[:, -1])))
     background = int(border[sizes[border].argmax()])
     numbers = np.arange(len(sizes))
-    return np.where(numbers == background, 0, numbers + (numbers < background))[array]
+    return np.where(numbers == background, 0, numbers + (numbers < background)).astype(array.dtype)[array]
 
 
 def shown_overlay(image: ArrayLike, labels: ArrayLike) -> Pixels:
     """`overlay`, with small pictures enlarged by a whole number (nearest neighbour) to be visible."""
     times = max(1, -(-_SHOWN // max(np.asarray(labels).shape)))
+    if times == 1:
+        return overlay(image, labels)
     large, wide = (np.asarray(array).repeat(times, -1).repeat(times, -2) for array in (image, labels))
     return overlay(large, wide)
 
@@ -160,13 +185,18 @@ def write_mask(path: Path, labels: ArrayLike) -> None:
     image = Image.fromarray(array.astype(np.uint8), "P")
     image.putpalette(palette(256).tobytes())
     with replacing(path) as temporary:
-        image.save(temporary, format="PNG")
+        image.save(temporary, format="PNG", **_effort(array))
 
 
 def write_rgb(path: Path, pixels: Pixels) -> None:
     """An RGB picture as PNG."""
     with replacing(path) as temporary:
-        Image.fromarray(pixels).save(temporary, format="PNG")
+        Image.fromarray(pixels).save(temporary, format="PNG", **_effort(pixels))
+
+
+def _effort(array: NDArray[np.uint8]) -> dict[str, int]:
+    """How hard zlib tries: not at all hard with large pictures, which would take it many seconds."""
+    return {"compress_level": 1, "compress_type": _RUNS} if array.shape[0] * array.shape[1] > _LARGE else {}
 
 
 def write_page(path: Path, headings: Sequence[str], rows: Sequence[Sequence[Pixels]]) -> Path:

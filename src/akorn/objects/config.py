@@ -147,6 +147,12 @@ class DataConfig:
     fit: Literal["crop", "stretch", "refuse"] = "crop"
     """How pictures of another size than the model's are resized, also those for validation: crop keeps the largest
     square in the middle, stretch the whole picture; refuse stops instead."""
+    size: int | None = None
+    """The side at which training pictures are kept; None for the model's. A larger one gives small crops more detail:
+    views always have the model's size."""
+    bad: Literal["refuse", "skip"] = "refuse"
+    """Files that turn out to be damaged while they are read: stop, or use the next picture in their place, with a line
+    for each and their number."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 
@@ -162,6 +168,39 @@ class ValidConfig:
     """How many clusters; None for the paper's number for this data set."""
     uptile: int = 1
     """Up-tiling by this factor, which costs its square in time."""
+    size: int | None = None
+    """The side of the masks that are scored, while the model sees the pictures at its own size; None for that too."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """What is minimised: a sum of terms with these weights, none of which needs labels. By default SimCLR alone.
+
+    SimCLR compares whole pictures. The other terms compare what two views show of the same place, or predict patches
+    that are hidden.
+    """
+
+    simclr: float = 1.0
+    """NT-Xent of the embeddings of two views of a picture."""
+    dense: float = 0.0
+    """NT-Xent of single patches: a patch and the one at the same place in the other view belong together."""
+    regions: float = 0.0
+    """NT-Xent of regions of similar colour (k-means on the pictures): the mean of a region's patches in both views."""
+    masked: float = 0.0
+    """Predict the pixels of hidden patches from the features of the others (mean squared error)."""
+    prototypes: float = 0.0
+    """Patches at the same place in two views are assigned to the same of `prototype_count` prototypes; assignments are
+    balanced over the batch (Sinkhorn), and each view predicts that of the other, as in SwAV, and in DINO with a
+    teacher."""
+    samples: int = 8
+    """Patches per picture that `dense` and `prototypes` compare."""
+    region_count: int = 8
+    """Regions per picture."""
+    within: bool = True
+    """Whether the other patches or regions of the same picture count as different in `dense` and `regions`."""
+    hidden: float = 0.6
+    """The share of patches that `masked` hides."""
+    prototype_count: int = 512
 
 
 @dataclass(frozen=True)
@@ -177,7 +216,8 @@ class ObjectsRecipe:
     init: str | None = None
     """Start from these weights instead of from scratch: a shipped model's name, or a model's folder."""
     temperature: float = 0.1
-    """Temperature of the contrastive loss (NT-Xent)."""
+    """Temperature of the contrastive losses (NT-Xent), and of the prototypes."""
+    loss: LossConfig = field(default_factory=LossConfig)
 
 
 def check(config: ModelConfig) -> None:
@@ -198,6 +238,21 @@ def check(config: ModelConfig) -> None:
         _check_attention(config)
     if isinstance(config, AkornConfig | AkornConvConfig) and (config.n < 2 or config.channels % config.n):
         raise AkornError(f"{config.channels} channels cannot be grouped into oscillators of n={config.n} dimensions")
+
+
+def check_loss(loss: LossConfig) -> None:
+    """Refuse impossible weights and numbers of the loss."""
+    weights = {name: getattr(loss, name) for name in ("simclr", "dense", "regions", "masked", "prototypes")}
+    for name, value in weights.items():
+        if not 0 <= value < float("inf"):
+            raise AkornError(f"loss.{name} is {value}, expected 0 or more")
+    if not any(weights.values()):
+        raise AkornError(f"all terms of the loss have the weight 0: expected one of {', '.join(weights)} above 0")
+    for name, least in (("samples", 1), ("region_count", 2), ("prototype_count", 2)):
+        if getattr(loss, name) < least:
+            raise AkornError(f"loss.{name} is {getattr(loss, name)}, expected {least} or more")
+    if not 0 < loss.hidden < 1:
+        raise AkornError(f"loss.hidden is {loss.hidden}, expected a share between 0 and 1")
 
 
 def _check_attention(config: AkornConfig | ItrSAConfig | ViTConfig) -> None:

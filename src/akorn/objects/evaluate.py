@@ -18,11 +18,14 @@ from akorn.objects import metrics
 from akorn.objects.cluster import Method
 from akorn.objects.data.picture_sets import Pictures, PictureSet
 from akorn.objects.features import COMPONENTS
-from akorn.objects.segmenter import Extractor, Segmenter, SegmentSettings
+from akorn.objects.segmenter import Extractor, Read, Segmenter, SegmentSettings
+from akorn.objects.tree import RATIO, Auto
 from akorn.runtime import processes
 from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
+# What is not said where it is the published protocol: settings that came later, which older records do not have.
+_PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO}
 _CELLS = 2**22  # roughly the patches × channels clustered at one time; it determines the batch
 
 
@@ -37,7 +40,7 @@ class Evaluation:
     mbo_c: float | None
     per_picture: dict[str, Floats]
     """[N] by score, in percent; NaN if a picture has nothing to score."""
-    clusters: int
+    clusters: int | Auto
     settings: SegmentSettings
     batch: int
     """Pictures per batch; the random starts depend on it."""
@@ -66,14 +69,15 @@ class Evaluation:
 
     def as_json(self) -> dict[str, Any]:
         """Scores, their errors and settings as JSON values."""
-        facts = {"pictures": len(self.per_picture["mbo"]), "clusters": self.clusters, **asdict(self.settings)}
+        settings = {key: value for key, value in asdict(self.settings).items() if _PLAIN.get(key, ...) != value}
+        facts = {"pictures": len(self.per_picture["mbo"]), "clusters": self.clusters, **settings}
         return {**self.scores, **self.errors, **facts, "batch": self.batch, "seconds": self.seconds}
 
 
 def evaluate(
     model: Extractor,
     data: PictureSet,
-    clusters: int | None = None,
+    clusters: int | Auto | None = None,
     *,
     uptile: int = 1,
     bilinear: int = 1,
@@ -81,29 +85,33 @@ def evaluate(
     components: int = COMPONENTS,
     steps: int | None = None,
     seed: int = 0,
+    input: int | None = None,
+    read: Read = "m",
+    least: float = 0.0,
     batch: int | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model's clusters on pictures with masks.
 
-    clusters: by default the number in the paper's tables for the data. batch: pictures at a time; the random starts
+    clusters: by default the number in the paper's tables for the data. input: the side to which pictures are shrunk for
+    the model, while masks keep theirs. read, least: see `SegmentSettings`. batch: pictures at a time; the random starts
     depend only on it and on the seed. Several processes (accelerate launch) share the batches, and all return the same
     result.
     """
     count = data.clusters if clusters is None else clusters
-    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed)
+    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed, input, read, least)
     return evaluate_counts(model, data, [count], settings, batch=batch, progress=progress)[count]
 
 
 def evaluate_counts(
     model: Extractor,
     data: PictureSet,
-    counts: Sequence[int],
+    counts: Sequence[int | Auto],
     settings: SegmentSettings | None = None,
     *,
     batch: int | None = None,
     progress: bool = False,
-) -> dict[int, Evaluation]:
+) -> dict[int | Auto, Evaluation]:
     """`evaluate` for several numbers of clusters; features are computed and trees built once."""
     segmenter = Segmenter(model, settings)
     counts = list(dict.fromkeys(counts))
@@ -150,7 +158,7 @@ def evaluate_counts(
 
 
 def _score_all(
-    segmenter: Segmenter, data: PictureSet, counts: list[int], names: list[str], batch: int, progress: bool
+    segmenter: Segmenter, data: PictureSet, counts: list[int | Auto], names: list[str], batch: int, progress: bool
 ) -> Tensor:
     """[counts, scores, N], in 0..1: each process scores its share of the batches, then all are combined."""
     rank, world = processes.place(segmenter.device)
@@ -166,7 +174,9 @@ def _score_all(
     return processes.add_up(table, segmenter.device) if world > 1 else table
 
 
-def _score_batch(segmenter: Segmenter, pictures: Pictures, counts: list[int], names: list[str], number: int) -> Tensor:
+def _score_batch(
+    segmenter: Segmenter, pictures: Pictures, counts: list[int | Auto], names: list[str], number: int
+) -> Tensor:
     """[counts, scores, B] of one batch."""
     truths = {"fg_ari": pictures.labels, "mbo": pictures.labels, "mbo_c": pictures.classes}
     images = torch.from_numpy(pictures.images)

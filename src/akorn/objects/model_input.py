@@ -14,8 +14,8 @@ from torch import Tensor
 from akorn.errors import AkornError
 from akorn.runtime.pictures import flatten, open_within
 
-MOST_PIXELS = 3 * 2**22
-"""Pixels of a picture and its mask; larger pictures are reduced, since the model sees far fewer pixels anyway."""
+MOST_PIXELS = 2**26
+"""Pixels of a picture and its mask: more than cameras have. Larger pictures are reduced, to stay within 1.5 GB."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Read:
     """A picture from a file."""
 
     pixels: Tensor  # bytes [1 or 3, S, S], as the model expects it
-    original: NDArray[np.uint8]  # [1 or 3, H, W], in its own size
+    original: NDArray[np.uint8]  # [1 or 3, H, W], in its own size; a view of rows of pixels
     changes: tuple[str, ...]
     """What was changed, in words."""
 
@@ -54,11 +54,11 @@ def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = T
         if not resize:
             raise AkornError(f"{path}: {size} pixels, expected {side} × {side} (because of --no-resize)")
         changes.append(f"resized from {size} to {side} × {side}")
-        picture = picture.resize((side, side), Image.Resampling.BILINEAR)
-    return Read(torch.from_numpy(_array(picture)), original, tuple(changes))
+        picture = picture.resize((side, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    return Read(torch.from_numpy(np.ascontiguousarray(_array(picture))), original, tuple(changes))
 
 
 def _array(picture: Image.Image) -> NDArray[np.uint8]:
     """Bytes [1 or 3, H, W]."""
     array = np.array(picture, dtype=np.uint8)
-    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+    return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)

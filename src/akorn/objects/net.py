@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
@@ -28,6 +29,8 @@ from akorn.settings import as_json
 
 States = list[list[Tensor]]
 """The states of each block, first to last: at its start and after each step."""
+Change = Callable[[Tensor], Tensor]
+"""A change of the embedded patches [B, C, h, w]."""
 
 
 class ObjectsNet(HubModel):
@@ -47,10 +50,16 @@ class ObjectsNet(HubModel):
         self.grid = (side, side)
         self.patches = PatchEmbedding(config.image_channels, channels, config.patch)
         self.head = nn.Sequential(nn.Linear(channels, 4 * channels), nn.ReLU(), nn.Linear(4 * channels, channels))
+        self.extras: nn.Module | None = None
+        """What a loss learns beside the model; it is not saved with it."""
 
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
         return as_json(self.config)
+
+    def stored_state(self) -> dict[str, Tensor]:
+        """The weights without those of `extras`."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("extras.")}
 
     def forward(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The embedding that SimCLR trains, [B, C], float32: an MLP of the features' maximum over all patches."""
@@ -60,12 +69,19 @@ class ObjectsNet(HubModel):
         """[B, C]: the input of the head, the maximum of `features` over all patches."""
         return self.features(images, steps, generator).amax((2, 3))
 
-    def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+    def features(
+        self,
+        images: Tensor,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+        change: Change | None = None,
+    ) -> Tensor:
         """[B, image channels, H, W] → features [B, C, H/patch, W/patch], float32, after `steps` steps per block.
 
-        steps: by default as many as in training. generator: draws the start, if it is random.
+        steps: by default as many as in training. generator: draws the start, if it is random. change: what is done to
+        the embedded patches [B, C, h, w] before anything else, such as hiding some of them.
         """
-        return self._look(images, steps, generator, None)
+        return self._look(images, steps, generator, None, change)
 
     def trajectory(
         self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None
@@ -75,6 +91,15 @@ class ObjectsNet(HubModel):
         self._look(images, steps, generator, states)
         grid = (images.shape[2] // self.config.patch, images.shape[3] // self.config.patch)
         return [torch.stack([as_picture(state, grid) for state in block]).float() for block in states]
+
+    def states(
+        self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The features, and the last block's state x after its last step: [B, C, h, w] each."""
+        states: States = []
+        features = self._look(images, steps, generator, states)
+        grid = (images.shape[2] // self.config.patch, images.shape[3] // self.config.patch)
+        return features, as_picture(states[-1][-1], grid).float()
 
     @abstractmethod
     def compile_step(self, **options: object) -> None:
@@ -104,7 +129,12 @@ class ObjectsNet(HubModel):
         return other
 
     def _look(
-        self, images: Tensor, steps: int | None, generator: torch.Generator | None, states: States | None
+        self,
+        images: Tensor,
+        steps: int | None,
+        generator: torch.Generator | None,
+        states: States | None,
+        change: Change | None = None,
     ) -> Tensor:
         images = as_float(images)
         if images.shape[1] != self.config.image_channels:  # colours seen as grey, or grey as a colour
@@ -115,11 +145,12 @@ class ObjectsNet(HubModel):
                     f"positions are learned for pictures of {self.config.image_size} pixels: pictures of"
                     f" {list(images.shape[2:])} can be used in eval mode, not for training"
                 )
-            return self.resized(*images.shape[2:])._look(images, steps, generator, states)
+            return self.resized(*images.shape[2:])._look(images, steps, generator, states, change)
         steps = self.config.steps if steps is None else whole_steps(steps)
         c = self.patches(2 * images - 1)  # [B, C, h, w]
         # Under autocast the patches have 16 bits; states that are carried from step to step must not.
         c = c.to(torch.promote_types(c.dtype, torch.float32))
+        c = c if change is None else change(c)
         return as_picture(self._run(c, steps, generator, states), self.grid).float()
 
 

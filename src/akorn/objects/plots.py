@@ -23,6 +23,7 @@ from akorn.objects.colouring import (
 from akorn.objects.data.picture_sets import Pictures
 from akorn.objects.evaluate import Evaluation
 from akorn.objects.segmenter import Segmenter
+from akorn.objects.tree import Auto
 from akorn.runtime.files import replacing
 
 _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
@@ -63,7 +64,7 @@ def plot_against_clusters(
     return out
 
 
-def plot_examples(segmenter: Segmenter, pictures: Pictures, clusters: int, out: Path) -> Path:
+def plot_examples(segmenter: Segmenter, pictures: Pictures, clusters: int | Auto, out: Path) -> Path:
     """A page of pictures, each with its features in PCA colours, its clusters, and the truth if it is known."""
     height, width = pictures.images.shape[2:]
     features = segmenter.features(torch.from_numpy(pictures.images))

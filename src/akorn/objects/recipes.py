@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from akorn.augment.config import AugmentConfig
-from akorn.engine.config import EmaConfig, OptimiserConfig, TrainConfig, Weights
+from akorn.engine.config import Weights
+from akorn.objects import recipes_photos as recipes_photos  # registers its recipes
 from akorn.objects.config import (
     AkornConfig,
     AkornConvConfig,
@@ -21,49 +21,27 @@ from akorn.objects.config import (
     ValidConfig,
     ViTConfig,
 )
-from akorn.registry import Recipes
+from akorn.objects.recipe_list import RECIPES, published_training
 
 __all__ = ["RECIPES", "DataConfig", "ObjectsRecipe", "ValidConfig"]
-
-RECIPES: Recipes[ObjectsRecipe] = Recipes()
-
-
-def _train(
-    epochs: int, learning_rate: float = 1e-3, batch_size: int = 256, weights: Weights = "average"
-) -> TrainConfig:
-    """The published protocol: Adam, no clipping, no warm-up, constant rate; bf16, without loss.
-
-    Its average spans some 5,000 steps. For AKOrN it is better than the last weights on Tetrominoes and as good on
-    dSprites; on Shapes it has better masks after 100 epochs with one and two blocks, but it lags behind a model that is
-    still learning, as the one with three blocks was after 50 (results/objects.md has the trials).
-    """
-    return TrainConfig(
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser=OptimiserConfig(name="adam", learning_rate=learning_rate),
-        ema=EmaConfig(decay=0.998, every=10, after=200),
-        weights=weights,
-        precision="bf16",
-        graph=True,
-    )
 
 
 def _tetrominoes(model: ModelConfig) -> ObjectsRecipe:
     """Table 9: 32 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
     model = replace(model, image_size=32, patch=4, channels=128)
-    return ObjectsRecipe(model=model, train=_train(50), data=DataConfig("tetrominoes"))
+    return ObjectsRecipe(model=model, train=published_training(50), data=DataConfig("tetrominoes"))
 
 
 def _dsprites(model: ModelConfig) -> ObjectsRecipe:
     """Table 9: 64 pixels in patches of 4, 128 channels, T = 8, 50 epochs."""
     model = replace(model, image_size=64, patch=4, channels=128)
-    return ObjectsRecipe(model=model, train=_train(50), data=DataConfig("dsprites"))
+    return ObjectsRecipe(model=model, train=published_training(50), data=DataConfig("dsprites"))
 
 
 def _clevr(model: ModelConfig) -> ObjectsRecipe:
     """Table 9: 128 pixels in patches of 8, 256 channels, T = 8, 300 epochs."""
     model = replace(model, image_size=128, patch=8, channels=256)
-    return ObjectsRecipe(model=model, train=_train(300), data=DataConfig("clevr"))
+    return ObjectsRecipe(model=model, train=published_training(300), data=DataConfig("clevr"))
 
 
 def _shapes(
@@ -71,7 +49,7 @@ def _shapes(
 ) -> ObjectsRecipe:
     """Table 9: 40 grey pixels in patches of 2, 256 channels, T = 4, 100 epochs."""
     model = replace(model, image_size=40, image_channels=1, patch=2, channels=256, steps=steps)
-    return ObjectsRecipe(model=model, train=_train(100, weights=weights), data=DataConfig("shapes"))
+    return ObjectsRecipe(model=model, train=published_training(100, weights=weights), data=DataConfig("shapes"))
 
 
 def _clevrtex(model: ModelConfig, epochs: int = 500) -> ObjectsRecipe:
@@ -80,7 +58,7 @@ def _clevrtex(model: ModelConfig, epochs: int = 500) -> ObjectsRecipe:
     The published commands have a rate of 1e-3 for one and two blocks: --train.optimiser.learning-rate 1e-3.
     """
     model = replace(model, image_size=128, patch=8)
-    return ObjectsRecipe(model=model, train=_train(epochs, 5e-4), data=DataConfig("clevrtex"))
+    return ObjectsRecipe(model=model, train=published_training(epochs, 5e-4), data=DataConfig("clevrtex"))
 
 
 # Tetrominoes (Table 14); kernels 5, 7 and 9 on Tetrominoes, dSprites and CLEVR are the paper's (the published command
@@ -311,11 +289,3 @@ def clevrtex_itrsa_gta() -> ObjectsRecipe:
 def clevrtex_vit() -> ObjectsRecipe:
     """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Table 17)."""
     return _clevrtex(ViTConfig(channels=152))
-
-
-@RECIPES.add
-def imagenet_akorn() -> ObjectsRecipe:
-    """Pre-training on ImageNet for PascalVOC and COCO (Tables 2 and 11); needs --data."""
-    model = AkornConfig(image_size=256, patch=16, channels=768, blocks=3, steps=4, norm_c=True)
-    data = DataConfig("imagenet", augment=AugmentConfig(flip=0.5))
-    return ObjectsRecipe(model=model, train=_train(400, 5e-4, 512), data=data)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from akorn.augment.image_batch import as_float
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
-from akorn.objects.tree import Counts
+from akorn.objects.tree import RATIO, Auto, Counts
 from akorn.runtime.devices import device_memory, pick_device
 
 # Rec. 601, as in Pillow's conversion to grey.
 _GREY = (0.299, 0.587, 0.114)
+
+
+Read = Literal["m", "x", "both"]
+"""What is clustered: the readout m (C^(L), the paper's), the states x of the last block, or both, one beside the
+other."""
 
 
 class Extractor(Protocol):
@@ -50,6 +56,14 @@ class SegmentSettings:
     """Steps T of each block; None for those of training."""
     seed: int = 0
     """Seed of the oscillators' start and of k-means."""
+    input: int | None = None
+    """The side to which pictures are shrunk for the model; masks keep the pictures' size. None: as they are."""
+    read: Read = "m"
+    """Cluster the readout m, the states x, or both."""
+    least: float = 0.0
+    """The least share of the points that a cluster must have; 0 for the published protocol."""
+    ratio: float = RATIO
+    """Where the number of clusters is "auto": merges higher than this share of the highest are undone."""
 
 
 class Segmenter:
@@ -65,6 +79,17 @@ class Segmenter:
         self.model, self.settings = model, settings
         self.device: torch.device = next(iter(model.parameters())).device
         check_factor(model.config.patch, self.settings.uptile)
+        if settings.input is not None and (settings.input < 1 or settings.input % model.config.patch):
+            raise AkornError(
+                f"the model's input of {settings.input} pixels cannot be cut into patches of {model.config.patch}"
+            )
+        if not 0 <= settings.least < 0.5 or not 0 < settings.ratio < 1:
+            raise AkornError(
+                f"the least share of a cluster is {settings.least:g}, expected from 0 to below 0.5, and the ratio"
+                f" {settings.ratio:g}, expected between 0 and 1"
+            )
+        if settings.read != "m" and not hasattr(model, "states"):
+            raise AkornError(f"{type(model).__name__} has no states x to cluster, only its features")
         if self.settings.bilinear < 1 or self.settings.components < 1:
             raise AkornError(
                 f"the enlargement and the number of components must be at least 1, got {self.settings.bilinear}"
@@ -83,14 +108,17 @@ class Segmenter:
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The grid of points, rows and columns, that a picture of that size gives; AkornError if patches do not fit."""
         patch = self.model.config.patch
+        if self.settings.input is not None:
+            height = width = self.settings.input
         if height < patch or width < patch or height % patch or width % patch:
             raise AkornError(f"pictures of {height} × {width} pixels cannot be cut into patches of {patch} × {patch}")
         times = self.settings.uptile * self.settings.bilinear
         return height // patch * times, width // patch * times
 
-    def check(self, clusters: int, height: int, width: int) -> None:
+    def check(self, clusters: int | Auto, height: int, width: int) -> None:
         """AkornError unless pictures of that size can have this many clusters and fit into memory."""
         rows, columns = self.grid(height, width)
+        clusters = 1 if isinstance(clusters, str) else clusters
         if not 1 <= clusters <= rows * columns:
             raise AkornError(
                 f"{clusters} clusters cannot be made: a picture of {height} × {width} pixels has {rows * columns}"
@@ -132,10 +160,18 @@ class Segmenter:
         settings = self.settings
         pictures = as_channels(as_float(images.to(self.device)), self.model.config.image_channels)
         self.grid(*pictures.shape[2:])
+        if settings.input is not None and tuple(pictures.shape[2:]) != (settings.input, settings.input):
+            size = (settings.input, settings.input)
+            pictures = F.interpolate(pictures, size, mode="bilinear", align_corners=False, antialias=True)
         generator = self._generator(number)
 
         def extract(windows: Tensor) -> Tensor:
-            return self.model.features(windows, settings.steps, generator)
+            if settings.read == "m":
+                return self.model.features(windows, settings.steps, generator)
+            readout, states = self.model.states(windows, settings.steps, generator)  # type: ignore[attr-defined]
+            if settings.read == "x":
+                return states
+            return torch.cat((F.normalize(readout, dim=1), F.normalize(states, dim=1)), 1)
 
         return enlarge(uptile(extract, pictures, self.model.config.patch, settings.uptile), settings.bilinear)
 
@@ -148,16 +184,18 @@ class Segmenter:
         pictures = as_channels(as_float(images[:1].to(self.device)), self.model.config.image_channels)
         return [block[:, 0] for block in states(pictures, self.settings.steps, self._generator(number))]
 
-    def masks(self, features: Tensor, size: tuple[int, int]) -> Callable[[Counts], Tensor]:
+    def masks(self, features: Tensor, size: tuple[int, int]) -> Callable[[Counts | Auto], Tensor]:
         """A function from numbers of clusters to masks [B, H, W] of that size; of features [B, K, h, w]."""
         grid = (features.shape[2], features.shape[3])
-        cut = partitions(as_points(features, self.settings.components), self.settings.method, seed=self.settings.seed)
+        settings = self.settings
+        points = as_points(features, settings.components)
+        cut = partitions(points, settings.method, seed=settings.seed, least=settings.least, ratio=settings.ratio)
         return lambda clusters: as_masks(cut(clusters), grid, size)
 
     def _generator(self, number: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed((self.settings.seed * 1_000_003 + number) % 2**63)
 
-    def segment(self, images: Tensor, clusters: Counts, number: int = 0) -> Tensor:
+    def segment(self, images: Tensor, clusters: Counts | Auto, number: int = 0) -> Tensor:
         """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
         height, width = images.shape[2:]
         return self.masks(self.features(images, number), (height, width))(clusters)

@@ -13,20 +13,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from akorn.augment.config import check as check_augment
-from akorn.augment.views import two_views
+from akorn.augment.views import located_views, two_views
 from akorn.engine.contrastive import nt_xent
 from akorn.engine.task import Batch, Data, Task
 from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
-from akorn.objects.config import ObjectsRecipe, check
+from akorn.objects.config import LossConfig, ObjectsRecipe, check, check_loss
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.picture_files import FileSet, looked_at
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.evaluate import evaluate
+from akorn.objects.losses import LossParts, needs_parts, terms
 from akorn.objects.model import ObjectsNet, build
 from akorn.runtime.json_files import read_object
 from akorn.settings import as_json
+
+_USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse"}
+"""Settings of the data that came later, and their values for older runs."""
 
 
 class TrainingPictures:
@@ -68,10 +72,12 @@ class ObjectsTask(Task):
         data = asdict(self.recipe.data)
         path = self.recipe.data.path
         data["path"] = path.name if path is not None else None  # the fingerprint identifies the data, wherever it lies
-        if data["fit"] == "crop":  # the default; older checkpoints do not have this key
-            del data["fit"]
+        for name, usual in _USUAL.items():  # older checkpoints do not have these keys
+            if data[name] == usual:
+                del data[name]
         model = as_json(self.recipe.model)
-        return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
+        loss = {} if self.recipe.loss == LossConfig() else {"loss": asdict(self.recipe.loss)}
+        return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature, **loss}
 
     def fingerprint(self) -> str:
         """SHA-256 of the pictures, or of the files' names and sizes."""
@@ -82,6 +88,8 @@ class ObjectsTask(Task):
         model = build(self.recipe.model)
         if self.recipe.init is not None:
             start_from(model, self.recipe.init)
+        if needs_parts(self.recipe.loss):
+            model.extras = LossParts(self.recipe.model, self.recipe.loss)
         return model
 
     def build_data(self, device: torch.device) -> Data:
@@ -94,16 +102,36 @@ class ObjectsTask(Task):
     def loss(
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """NT-Xent of two views of each picture; the similarity of the two views is logged as a curve."""
+        """NT-Xent of two views of each picture, or other terms; the views' similarity is logged as a curve."""
         (images,) = batch
-        side = self.recipe.model.image_size
+        side, weights = self.recipe.model.image_size, self.recipe.loss
+        if needs_parts(weights):
+            return self._terms(model, images, generator)
         with torch.no_grad():
             views = two_views(images, self.recipe.data.augment, generator, size=(side, side))  # [2·B, C, H, W]
         first, second = model(views, None, generator).chunk(2)
-        loss = nt_xent(first, second, temperature=self.recipe.temperature)
+        loss = weights.simclr * nt_xent(first, second, temperature=self.recipe.temperature)
         with torch.no_grad():
             similarity = F.cosine_similarity(first, second).mean()
         return loss, {"similarity": similarity}
+
+    def _terms(self, model: nn.Module, images: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The weighted sum of the loss's terms; each of them is logged as a curve."""
+        assert isinstance(model, ObjectsNet)
+        recipe, side = self.recipe, self.recipe.model.image_size
+        with torch.no_grad():
+            views = located_views(images, recipe.data.augment, generator, size=(side, side))
+        features = model.features(views.images, None, generator)  # [2·B, C, h, w]
+        found = terms(model, features, images, views, recipe.loss, recipe.temperature, generator)
+        curves = {name: term.detach() for name, term in found.items()}
+        if recipe.loss.simclr:
+            first, second = model.head(features.amax((2, 3))).float().chunk(2)
+            found["simclr"] = nt_xent(first, second, temperature=recipe.temperature)
+            curves["simclr"] = found["simclr"].detach()
+            with torch.no_grad():
+                curves["similarity"] = F.cosine_similarity(first, second).mean()
+        total = torch.stack([getattr(recipe.loss, name) * term for name, term in found.items()]).sum()
+        return total, curves
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """FG-ARI and MBO on the validation pictures, if there are any with masks."""
@@ -111,7 +139,8 @@ class ObjectsTask(Task):
         valid, options = self._validation(), self.recipe.valid
         if valid is None:
             return {}
-        return evaluate(model, valid, options.clusters, uptile=options.uptile).scores
+        seen = self.recipe.model.image_size if options.size is not None else None
+        return evaluate(model, valid, options.clusters, uptile=options.uptile, input=seen).scores
 
     @property
     def exchanges(self) -> bool:
@@ -139,18 +168,28 @@ class ObjectsTask(Task):
 
     def _training(self) -> PictureSet:
         if self._pictures is None:
-            data, size = self.recipe.data, self.recipe.model.image_size
+            data = self.recipe.data
+            size = self.recipe.model.image_size if data.size is None else data.size
             if data.path is not None:
-                self._pictures = looked_at(load(data.path, "train", size, data.count, fit=data.fit, labels=False))
+                found = load(data.path, "train", size, data.count, fit=data.fit, labels=False)
+                if isinstance(found, FileSet):
+                    found.bad = data.bad
+                self._pictures = looked_at(found)
             else:
                 made = generate(data.name, "train", data.count, data.seed, labels=False)
                 self._pictures = fitted(made, size, data.fit)
         return self._pictures
 
+    @property
+    def _scored_size(self) -> int:
+        """The side of the masks that are scored."""
+        size = self.recipe.valid.size
+        return self.recipe.model.image_size if size is None else size
+
     def _validation(self) -> PictureSet | None:
         """Pictures to score; None if the training data has none with masks."""
         if not self._looked:
-            data, valid, size = self.recipe.data, self.recipe.valid, self.recipe.model.image_size
+            data, valid, size = self.recipe.data, self.recipe.valid, self._scored_size
             if valid.path is not None:
                 self._valid = looked_at(load(valid.path, "valid", size, valid.count, fit=data.fit))
             elif data.path is None:
@@ -176,7 +215,7 @@ class ObjectsTask(Task):
 
     def _beside_training(self) -> PictureSet | None:
         """The validation part of the training data, or the first pictures of a single file."""
-        data, count, size = self.recipe.data, self.recipe.valid.count, self.recipe.model.image_size
+        data, count, size = self.recipe.data, self.recipe.valid.count, self._scored_size
         path = data.path
         assert path is not None
         reason = f"{path}: its pictures have no masks"
@@ -215,6 +254,9 @@ def start_from(model: ObjectsNet, name_or_folder: str) -> None:
 def _check(recipe: ObjectsRecipe) -> None:
     check(recipe.model)
     check_augment(recipe.data.augment)
+    check_loss(recipe.loss)
+    if needs_parts(recipe.loss) and recipe.data.augment.shift:
+        raise AkornError("data.augment.shift moves what the loss compares: expected 0 with terms beside SimCLR's")
     if recipe.data.path is None and recipe.data.name not in GENERATED:
         known = f"we generate {', '.join(GENERATED)}"
         raise AkornError(
@@ -227,7 +269,12 @@ def _check(recipe: ObjectsRecipe) -> None:
         )
     if not recipe.temperature > 0:
         raise AkornError(f"temperature is {recipe.temperature}, expected above 0")
-    for name, value in (("valid.count", recipe.valid.count), ("data.count", recipe.data.count)):
+    for name, value in (
+        ("valid.count", recipe.valid.count),
+        ("valid.size", recipe.valid.size),
+        ("data.count", recipe.data.count),
+        ("data.size", recipe.data.size),
+    ):
         if value is not None and value < 1:
             raise AkornError(f"{name} is {value}, expected 1 or more")
     if recipe.valid.uptile < 1 or recipe.model.patch % recipe.valid.uptile:

@@ -1,10 +1,15 @@
-"""The tree of an agglomerative clustering: which clusters merged, at which distance, and where to cut it."""
+"""The tree of an agglomerative clustering: which clusters merged, at which distance, and where to cut it.
+
+Average linkage splits off outliers first: of four clusters, three are often a few points each. `significant` says which
+merges joined two clusters that both have a certain share of the points; cuts can be limited to those.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +18,14 @@ from akorn.errors import AkornError
 
 Counts = int | Sequence[int] | Tensor
 """One number of clusters for all pictures, or one for each."""
+Auto = Literal["auto"]
+"""The number of clusters is chosen for each picture, by its tree."""
+LEAST = 0.02
+"""The least share of the points that a cluster has, where the data chooses how many there are."""
+RATIO = 0.75
+"""Where the data chooses, the merges higher than this share of the highest one are undone."""
+MOST = 12
+"""The largest number of clusters that the data may choose."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +53,61 @@ class Tree:
         ordered = self.height.sort(dim=1).values
         ordered = torch.cat((ordered.new_full((pictures, 1), -torch.inf), ordered), 1)
         limit = ordered.gather(1, points - counts[:, None])  # [B, 1]
-        own = torch.arange(points, device=self.into.device).expand(pictures, points)
-        root = torch.where(self.height <= limit, self.into, own)
-        for _ in range(max(1, (points - 1).bit_length())):  # each round doubles the reach of a pointer
-            root = root.gather(1, root)
-        return (root == own).cumsum(1).sub(1).gather(1, root)
+        return self._apart(self.height > limit)
+
+    def cut_significant(self, clusters: Counts, least: float) -> Tensor:
+        """Labels [B, P] like `cut`, but only merges of clusters with at least this share of the points are undone.
+
+        Outliers stay with the cluster that they merged into. There are fewer clusters if a picture has no more that are
+        so large.
+        """
+        pictures, points = self.into.shape
+        counts = cluster_counts(clusters, pictures, points)
+        heights = torch.where(self.significant(least), self.height.cpu(), -torch.inf)
+        ordered = heights.sort(dim=1, descending=True).values
+        limit = torch.where(  # the lowest merge that is undone
+            counts > 1, ordered.gather(1, (counts[:, None] - 2).clamp(min=0))[:, 0], torch.inf
+        )
+        return self._apart(((heights >= limit[:, None]) & heights.isfinite()).to(self.into.device))
+
+    def choose(self, least: float = LEAST, ratio: float = RATIO, most: int = MOST) -> Tensor:
+        """[B]: how many clusters each picture has, as its own merges say.
+
+        One more than the merges of clusters of at least the share `least` of the points that are higher than `ratio`
+        times the highest of them; at least 2 if any two clusters are that large, and at most `most`.
+        """
+        heights = torch.where(self.significant(least), self.height.cpu(), -torch.inf)
+        top = heights.amax(1, keepdim=True)
+        return torch.where(top[:, 0].isfinite(), 1 + (heights > ratio * top).sum(1).clamp(1, most - 1), 1)
+
+    def significant(self, least: float) -> Tensor:
+        """[B, P], bool, on the CPU: whether a point's cluster, and the one it merged into, had this share of points."""
+        pictures, points = self.into.shape
+        found = torch.zeros(pictures, points, dtype=torch.bool)
+        enough = max(1.0, least * points)
+        orders = self.height.argsort(dim=1).tolist()
+        for row, (order, into) in enumerate(zip(orders, self.into.tolist(), strict=True)):
+            size = [1] * points
+            kept = [False] * points
+            for point in order[:-1]:  # the last, of infinite height, is point 0
+                other = into[point]
+                kept[point] = size[point] >= enough and size[other] >= enough
+                size[other] += size[point]
+            found[row] = torch.tensor(kept)
+        return found
+
+    def _apart(self, undone: Tensor) -> Tensor:
+        """Labels [B, P] of the clusters that are left if the merges marked [B, P] are undone."""
+        own = torch.arange(self.into.shape[1], device=self.into.device).expand_as(self.into)
+        return _numbered(torch.where(undone, own, self.into))
+
+
+def _numbered(root: Tensor) -> Tensor:
+    """Pointers [B, P] to lower points, or to a point itself where its cluster begins → labels from 0."""
+    own = torch.arange(root.shape[1], device=root.device).expand_as(root)
+    for _ in range(max(1, (root.shape[1] - 1).bit_length())):  # each round doubles the reach of a pointer
+        root = root.gather(1, root)
+    return (root == own).cumsum(1).sub(1).gather(1, root)
 
 
 def cluster_counts(clusters: Counts, pictures: int, points: int) -> Tensor:

@@ -14,6 +14,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from akorn.errors import AkornError
 
 MOST_PIXELS = 2**26
+MOST_READ = 2**27
+"""Pixels that are decoded if the picture is then shrunk."""
 _REDUCED = ("L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F")  # modes that Pillow can average
 _ORIENTATION = 0x0112  # the EXIF tag
 _LYING = (5, 6, 7, 8)  # its values that swap height and width
@@ -55,15 +57,18 @@ def open_reduced(
 def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, int]]:
     """A picture of at most about `most` pixels, and its height and width in the file.
 
-    A larger one is shrunk by a whole factor before anything else: conversions and arrays of a picture at the limit take
-    some 4 GB.
+    A larger one is shrunk by a whole factor before anything else, a JPEG already while it is decoded, to save memory.
     """
     with _readable(path), Image.open(path) as file:
-        if file.width * file.height > MOST_PIXELS:
-            raise AkornError(f"{path}: {file.width} × {file.height} pixels, expected at most {MOST_PIXELS:,}")
+        width, height = file.size
+        if width * height > most:
+            times = math.isqrt(width * height // most) + 1
+            file.draft(file.mode, (width // times, height // times))  # never below that; of JPEG alone
+        if file.width * file.height > MOST_READ:
+            raise AkornError(f"{path}: {width} × {height} pixels, expected at most {MOST_READ:,}")
         file.load()
         lying = file.getexif().get(_ORIENTATION) in _LYING
-        size = (file.width, file.height) if lying else (file.height, file.width)
+        size = (width, height) if lying else (height, width)
         factor = math.isqrt(max(file.width * file.height - 1, 0) // most) + 1
         if factor == 1:
             return ImageOps.exif_transpose(file), size

@@ -15,10 +15,9 @@ from akorn.runtime.files import make_folder
 if TYPE_CHECKING:
     from akorn.objects.data.picture_sets import Pictures, PictureSet
     from akorn.objects.evaluate import Evaluation
-    from akorn.objects.segmenter import Extractor
+    from akorn.objects.segmenter import Extractor, SegmentSettings
 
-FROZEN = "timm:"
-_EXAMPLES = 8  # pictures on a page of plots
+FROZEN, FLOOR, UNTRAINED = "timm:", "floor:", "untrained:"
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,8 @@ class Options(CommonOptions):
     """Score a model: FG-ARI and MBO of the clusters it finds in pictures with masks."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WEIGHTS|NAME")] = "shapes"
-    """Shipped weights by name (akorn models), a model's folder, or a frozen network: timm:dino, timm:mae, timm:NAME."""
+    """Shipped weights by name (akorn models), a model's folder, a frozen network (timm:dino, timm:mae, timm:NAME), or
+    what any model must beat: floor:blocks, floor:colours, floor:colours-and-places, untrained:RECIPE."""
     data: str | None = None
     """A file (npz with `images` and `labels`, TFRecords), a data set's folder, or the name of a generated set
     (akorn data make --help lists them); by default the test pictures of the set that the model was trained on."""
@@ -40,9 +40,19 @@ class Options(CommonOptions):
     picture; refuse stops instead."""
     limit: int | None = None
     """Score at most this many pictures, the first ones; of a generated set exactly this many."""
-    clusters: int | None = None
+    clusters: int | Literal["auto"] | None = None
     """Number of clusters; by default that of the paper's tables for the data, or for the model's training data
-    if a file does not name its data set."""
+    if a file does not name its data set. auto: each picture's own tree of clusters says how many."""
+    input: int | None = None
+    """Shrink pictures to this side for the model; masks are scored at --size. By default models of photographs
+    (photos_…) and floors see the size in training, other models the pictures as they are."""
+    read: Literal["m", "x", "both"] = "m"
+    """Cluster the readout m, as the paper does, the states x of the last block, or both."""
+    least: float = 0.0
+    """The least share of a picture's points that a cluster must have, with average linkage: outliers then stay with
+    their neighbours. 0 is the published protocol."""
+    auto_ratio: float = 0.75
+    """With --clusters auto: merges higher than this share of the highest one are undone."""
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
@@ -59,6 +69,8 @@ class Options(CommonOptions):
     """For a frozen network: a file with its weights (safetensors or torch); by default timm downloads them."""
     plots: Path | None = None
     """A folder for plots: pictures, clusters and truth; principal components; scores against the number of clusters."""
+    examples: int = 8
+    """Number of pictures in the plots, the first ones."""
     against_clusters: tuple[int, ...] = ()
     """Other numbers of clusters to score as well, for the record, --json and the last of these plots. With --plots the
     default is from 2 to twice the number that is scored, as far as there are as many patches."""
@@ -77,23 +89,29 @@ def run(options: Options) -> int:
 
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
+    options = replace(options, input=_input(options, model.config))
     training_of(options.model)  # goes into the record; a damaged file should fail before any work
     source = _source(options)
     data, first = _read(options, source)
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
-    _check_patches(model.config, *first.images.shape[2:])
+    sides = (options.input, options.input) if options.input is not None else first.images.shape[2:]
+    _check_patches(model.config, *sides)
     if options.plots is not None:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
     count = _clusters(options, source, data)
+    if options.model.startswith(FLOOR) and isinstance(count, int):
+        model.clusters = count  # of a grid of blocks
     settings = SegmentSettings(
-        options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed
-    )
-    counts = [count, *options.against_clusters]
+        options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed,
+        options.input, options.read, options.least, options.auto_ratio,
+    )  # fmt: skip
+    counts: list[int | Literal["auto"]] = [count, *options.against_clusters]
     if options.plots is not None and not options.against_clusters:
         rows, columns = Segmenter(model, settings).grid(*first.images.shape[2:])
-        counts += range(2, min(2 * count, rows * columns) + 1)
+        most = 2 * count if isinstance(count, int) else 2 * data.clusters
+        counts += range(2, min(most, rows * columns) + 1)
     channels = first.images.shape[1]
     if channels != model.config.image_channels:
         say(f"the pictures have {channels} channels and the model expects {model.config.image_channels}; converted")
@@ -119,9 +137,20 @@ def run(options: Options) -> int:
 def _check(options: Options) -> None:
     """AkornError for impossible options, before torch is imported."""
     check_seed(options.seed)
-    for name in ("limit", "clusters", "uptile", "bilinear", "components", "steps", "batch", "size"):
+    for name in (
+        "limit",
+        "clusters",
+        "uptile",
+        "bilinear",
+        "components",
+        "steps",
+        "batch",
+        "size",
+        "input",
+        "examples",
+    ):
         value = getattr(options, name)
-        if value is not None and value < 1:
+        if isinstance(value, int) and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
     if any(count < 1 for count in options.against_clusters):
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
@@ -141,8 +170,25 @@ def _check_patches(config: Any, height: int, width: int) -> None:
         )
 
 
+def _input(options: Options, config: Any) -> int | None:
+    """The side to which pictures are shrunk for the model; None if it sees them as they are."""
+    from akorn.objects.segmenter import data_set_of
+
+    name = options.model.removeprefix(UNTRAINED)
+    if options.input is not None or (options.size is not None and options.size <= config.image_size):
+        return options.input
+    by_itself = name.startswith(FLOOR) or data_set_of(name) == "photos"
+    return int(config.image_size) if by_itself else None
+
+
 def _load(options: Options) -> Any:
     """The model to score."""
+    if options.model.startswith(FLOOR):
+        from akorn.objects.floors import Floor
+
+        return Floor(options.model.removeprefix(FLOOR))
+    if options.model.startswith(UNTRAINED):
+        return _untrained(options.model.removeprefix(UNTRAINED), options.seed)
     if options.model.startswith(FROZEN):
         from akorn.objects.frozen import FrozenFeatures
 
@@ -154,6 +200,17 @@ def _load(options: Options) -> Any:
     if not isinstance(model, ObjectsNet):
         raise AkornError(f"{options.model}: this is not a model for object discovery but one for {model.task}")
     return model
+
+
+def _untrained(recipe: str, seed: int) -> Any:
+    """The model of a recipe, as it is initialised."""
+    from akorn.models import create_model
+    from akorn.objects.net import ObjectsNet
+
+    model = create_model(recipe, seed=seed)
+    if not isinstance(model, ObjectsNet):
+        raise AkornError(f"{recipe}: this is not a recipe for object discovery but one for {model.task}")
+    return model.eval()
 
 
 def _source(options: Options) -> str:
@@ -197,7 +254,7 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
         raise AkornError(f"{source} cannot be read ({type(error).__name__}: {reason})") from error
 
 
-def _clusters(options: Options, source: str, data: PictureSet) -> int:
+def _clusters(options: Options, source: str, data: PictureSet) -> int | Literal["auto"]:
     """How many clusters are scored."""
     from akorn.objects.data.npz import tells_clusters
     from akorn.objects.data.sets import SETS
@@ -211,29 +268,32 @@ def _clusters(options: Options, source: str, data: PictureSet) -> int:
     return max(data.clusters, SETS[trained_on].clusters)
 
 
-def _origin(options: Options, source: str) -> dict[str, str | None]:
+def _origin(options: Options, source: str, data: PictureSet) -> dict[str, str | None]:
     """Where the pictures come from, and which part of the data set they are, if that is known."""
     from akorn.objects.data.sets import ALIASES, GENERATED
 
     path = Path(source)
     if source in GENERATED and (options.data is None or not path.exists()):
         return {"source": "generated", "split": options.split}
-    split: str | None = options.split
+    split: str | None = getattr(data, "split", options.split)  # a pack knows its own
     if path.is_file() and path.suffix.lower() == ".npz":
         last = path.stem.replace("-", "_").rpartition("_")[2]
         split = next((part for part, names in ALIASES.items() if last in names), None)
     return {"source": path.name, "split": split}
 
 
-def _against(curve: dict[int, Evaluation]) -> dict[str, dict[str, dict[str, float]]]:
+_Curve = dict[int | Literal["auto"], "Evaluation"]
+"""Scores by the number of clusters."""
+
+
+def _against(curve: _Curve) -> dict[str, dict[str, dict[str, float]]]:
     """Scores by the number of clusters, where there are several."""
-    several = {str(count): {**found.scores, **found.errors} for count, found in sorted(curve.items())}
+    order = sorted(curve, key=lambda count: (count == "auto", count))
+    several = {str(count): {**curve[count].scores, **curve[count].errors} for count in order}
     return {"against_clusters": several} if len(several) > 1 else {}
 
 
-def _record(
-    options: Options, curve: dict[int, Evaluation], found: Evaluation, source: str, data: PictureSet, device: str
-) -> Path:
+def _record(options: Options, curve: _Curve, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
     """One record, under the model's name and the training's seed where its folder tells it."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
@@ -242,7 +302,7 @@ def _record(
     facts = found.as_json()
     seconds = float(facts.pop("seconds"))
     config = {
-        "data": data.name, **_origin(options, source), "size": options.size, "fit": options.fit,
+        "data": data.name, **_origin(options, source, data), "size": options.size, "fit": options.fit,
         "start_seed": facts.pop("seed"),
         **{key: value for key, value in facts.items() if key not in {**found.scores, **found.errors}},
     }  # fmt: skip
@@ -254,7 +314,11 @@ def _record(
 
 
 def _plot(
-    options: Options, model: Extractor, curve: dict[int, Evaluation], data: PictureSet, found: Evaluation
+    options: Options,
+    model: Extractor,
+    curve: _Curve,
+    data: PictureSet,
+    found: Evaluation,
 ) -> None:
     from akorn.ledger import model_name
     from akorn.models import training_of
@@ -263,14 +327,23 @@ def _plot(
 
     assert options.plots is not None
     segmenter = Segmenter(model, found.settings)
-    few = data.load(list(range(min(_EXAMPLES, len(data)))))
+    few = data.load(list(range(min(options.examples, len(data)))))
     label = model_name(options.model, training_of(options.model))
+    numbered = {count: found for count, found in curve.items() if isinstance(count, int)}
+    marked = found.clusters if isinstance(found.clusters, int) else None
     for path in (
         plots.plot_examples(segmenter, few, found.clusters, options.plots / "examples.png"),
         plots.plot_components(segmenter, few, options.plots / "components.png"),
-        plots.plot_against_clusters({label: curve}, options.plots / "clusters.png", marked=found.clusters),
+        plots.plot_against_clusters({label: numbered}, options.plots / "clusters.png", marked=marked),
     ):
         say(f"wrote {path}")
+
+
+def _protocol(settings: SegmentSettings) -> str:
+    """What differs from the plain protocol, in words."""
+    words = f", seen at {settings.input} × {settings.input}" if settings.input is not None else ""
+    words += {"m": "", "x": ", the states clustered", "both": ", readout and states clustered"}[settings.read]
+    return words + (f", clusters of at least {100 * settings.least:g} %" if settings.least else "")
 
 
 def _print(found: Evaluation, name: str) -> None:
@@ -283,7 +356,7 @@ def _print(found: Evaluation, name: str) -> None:
     settings = found.settings
     console.print(
         f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
-        f" up-tiling ×{settings.uptile}, T = {settings.steps}; {found.seconds:.1f} s"
+        f" up-tiling ×{settings.uptile}, T = {settings.steps}{_protocol(settings)}; {found.seconds:.1f} s"
     )
     if errors:  # the ± in RESULTS.md is another one, over seeds
         console.print("± standard error of the mean over these pictures")

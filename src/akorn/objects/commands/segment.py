@@ -11,7 +11,7 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, printable, say
 from akorn.errors import AkornError
-from akorn.objects.commands.known_pictures import choose_model, doubts, what_it_knows
+from akorn.objects.commands.known_pictures import choose_model, doubts, knows_photographs, what_it_knows
 from akorn.runtime.files import check_writable, make_folder
 from akorn.runtime.picture_folders import expand_folders
 
@@ -20,17 +20,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from akorn.objects.model_input import Read
+    from akorn.objects.results_page import Shown
     from akorn.objects.segmenter import Segmenter
 
 FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
+TOGETHER = {"coco": "masks.coco.json"}
+"""Formats that are one file for all pictures."""
+PAGE = "index.html"
+_PHOTO_TILES = 4  # up-tiling of photographs, as in the paper
 
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
     """Find the objects in pictures. The mask gives every pixel the number of its cluster, 0 for the background.
 
-    The background is the largest of the clusters that touch the border. The shipped models were trained only on
-    drawings of simple things (akorn models), so masks of photographs mean little.
+    The background is the largest of the clusters that touch the border. Models that were trained only on drawings of
+    simple things (akorn models) say little about photographs.
     """
 
     images: Annotated[
@@ -43,14 +48,20 @@ class Options(CommonOptions):
         str | None,
         tyro.conf.arg(
             metavar="NAME|FOLDER",
-            help_behavior_hint="(default: dsprites if the first picture has colours, else shapes)",
+            help_behavior_hint=(
+                "(default: photos for a first picture of 160 pixels or more, if these weights are there; otherwise"
+                " dsprites if it has colours, else shapes)"
+            ),
         ),
     ] = None
     """Shipped weights by name (akorn models), or a model's folder."""
-    clusters: int | None = None
-    """Number of clusters, including the background; by default that of the model's training data."""
-    uptile: int = 1
-    """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square."""
+    clusters: int | Literal["auto"] | None = None
+    """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many. By
+    default that of the model's training data. With models of photographs, clusters have at least 2 % of the picture,
+    so there may be fewer."""
+    uptile: int | None = None
+    """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square. By
+    default 4 for models of photographs, 1 for others."""
     size: int | None = None
     """The size in pixels at which the model sees a picture, a multiple of the patch size; by default that of training.
     A larger size gives finer masks, but objects then look larger to the model than in training."""
@@ -62,7 +73,9 @@ class Options(CommonOptions):
     """The folder for the files, NAME-mask.png and so on; existing files with these names are replaced."""
     format: str = "png,overlay"
     """Comma-separated list of: png (the labels as a picture with a palette), npz (key `labels`), overlay (colours on
-    the picture, enlarged if it is small)."""
+    the picture, in its own size, enlarged if it is small), coco (all masks in one file, masks.coco.json)."""
+    page: Literal["auto", "yes", "no"] = "auto"
+    """Also write index.html, a page with all pictures and their clusters. auto: if a folder is among the pictures."""
     gif: bool = False
     """Also write NAME.gif, which shows the oscillators step by step."""
     resize: bool = True
@@ -76,26 +89,41 @@ def run(options: Options) -> int:
     """
     formats = _check(options)
     from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
+    from akorn.objects.tree import LEAST
 
-    settings = SegmentSettings(options.method, options.uptile, steps=options.steps, seed=options.seed)
-    options = replace(options, images=expand_folders(options.images, without=tuple(FORMATS.values())))
+    names = expand_folders(options.images, without=tuple(FORMATS.values()))
+    # Folders with pictures are no longer among the names; one without any is reported later.
+    page = any(name not in names for name in options.images) if options.page == "auto" else options.page == "yes"
+    options = replace(options, images=names)
     model = options.model if options.model is not None else choose_model(options.images)
+    photos = knows_photographs(model)
+    tiles = options.uptile if options.uptile is not None else _PHOTO_TILES if photos else 1
+    # In photographs average linkage makes clusters of a few outliers, which are of no use to anyone.
+    least = LEAST if photos and options.method == "average" else 0.0
+    settings = SegmentSettings(options.method, tiles, steps=options.steps, seed=options.seed, least=least)
     segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
     clusters = _clusters(options, model, data_set_of(model))
     chosen = options.model is None
     options = replace(options, model=model)
     side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
+    for name in [TOGETHER[word] for word in formats if word in TOGETHER] + [PAGE] * page:
+        make_folder(options.out)
+        check_writable(options.out / name)
     wrong = False
     owners: dict[str, str] = {}  # prefix of the output files → the picture they belong to
+    together = _Together("coco" in formats, page)
     for name in dict.fromkeys(options.images):
         try:
-            _segment(options, formats, segmenter, side, clusters, name, owners)
+            _segment(options, formats, segmenter, side, clusters, name, owners, together)
         except AkornError as error:
             wrong = True
+            reason = " ".join(str(error).split())
+            together.fail(name, reason)
             if options.json:
                 print_json({"image": name, "error": str(error)})
-            say(f"akorn: {' '.join(str(error).split())}")
+            say(f"akorn: {reason}")
+    together.write(options.out, f"{model}, {clusters} clusters, up-tiling ×{tiles}, seen at {side} × {side}")
     if chosen and not wrong and not options.json:
         say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     return 2 if wrong else 0
@@ -108,14 +136,17 @@ def _check(options: Options) -> list[str]:
         raise AkornError("akorn segment needs a picture: akorn segment IMAGE…")
     for name in ("clusters", "uptile", "size", "steps"):
         value = getattr(options, name)
-        if value is not None and value < 1:
+        if isinstance(value, int) and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
     formats = list(dict.fromkeys(word.strip() for word in options.format.split(",") if word.strip()))
-    if foreign := [word for word in formats if word not in FORMATS]:
-        raise AkornError(f"--format: there is no {foreign[0]!r}, expected some of {', '.join(FORMATS)}")
+    known = ", ".join({**FORMATS, **TOGETHER})
+    if foreign := [word for word in formats if word not in {**FORMATS, **TOGETHER}]:
+        raise AkornError(f"--format: there is no {foreign[0]!r}, expected some of {known}")
     if not formats and not options.gif:
-        raise AkornError(f"--format names nothing to write, expected some of {', '.join(FORMATS)}")
-    if options.clusters is not None and options.clusters > 256 and "png" in formats:
+        raise AkornError(f"--format names nothing to write, expected some of {known}")
+    if options.clusters == "auto" and options.method != "average":
+        raise AkornError(f"--clusters auto needs average linkage, got --method {options.method}")
+    if isinstance(options.clusters, int) and options.clusters > 256 and "png" in formats:
         raise AkornError(f"a PNG with a palette has at most 256 clusters, got {options.clusters}; use --format npz")
     return formats
 
@@ -131,7 +162,7 @@ def _side(options: Options, segmenter: Segmenter) -> int:
     return int(config.image_size if options.size is None else options.size)
 
 
-def _clusters(options: Options, model: str, data_set: str | None) -> int:
+def _clusters(options: Options, model: str, data_set: str | None) -> int | Literal["auto"]:
     from akorn.objects.data.sets import SETS
 
     if options.clusters is not None:
@@ -142,12 +173,12 @@ def _clusters(options: Options, model: str, data_set: str | None) -> int:
 
 
 def _segment(
-    options: Options, formats: list[str], segmenter: Segmenter, side: int, clusters: int, name: str,
-    owners: dict[str, str],
+    options: Options, formats: list[str], segmenter: Segmenter, side: int, clusters: int | Literal["auto"], name: str,
+    owners: dict[str, str], together: _Together,
 ) -> None:  # fmt: skip
     """One picture, from its file to its masks. Pictures are processed one by one, so masks do not depend on others."""
     from akorn.objects.colouring import background_first
-    from akorn.objects.features import as_masks
+    from akorn.objects.data.fitting import stretch_mask
     from akorn.objects.model_input import read_picture
 
     picture = read_picture(name, side, segmenter.model.config.image_channels, resize=options.resize)
@@ -155,9 +186,62 @@ def _segment(
     owner = owners.setdefault(stem, name)
     if owner != name:
         raise AkornError(f"{name}: its files would have the same names as those of {owner}")
-    mask = segmenter.segment(picture.pixels[None], clusters)
-    labels = as_masks(mask.flatten(1), (side, side), picture.size)[0]
-    _deliver(options, formats, segmenter, clusters, picture, name, background_first(labels.cpu().numpy()))
+    mask = segmenter.segment(picture.pixels[None], clusters)[0].cpu().numpy()
+    fewer = isinstance(clusters, str) or segmenter.settings.least > 0
+    count = int(mask.max()) + 1 if fewer else int(clusters)
+    mask = mask.astype("int16" if count < 2**15 else "int32")  # masks of large photographs take memory
+    labels = background_first(stretch_mask(mask, *picture.size))
+    _deliver(options, formats, segmenter, count, picture, name, labels)
+    together.add(name, picture, labels)
+
+
+class _Together:
+    """What is written once for all pictures: their masks in COCO's format, and the page."""
+
+    def __init__(self, coco: bool, page: bool) -> None:
+        self.coco: dict[str, list[Any]] | None = {"images": [], "annotations": []} if coco else None
+        self.page: list[Shown] | None = [] if page else None
+
+    def add(self, name: str, picture: Read, labels: NDArray[np.integer]) -> None:
+        """A picture that was segmented."""
+        height, width = picture.size
+        if self.coco is not None:
+            from akorn.objects.coco_json import annotate
+
+            number = len(self.coco["images"]) + 1
+            self.coco["images"].append({"id": number, "file_name": Path(name).name, "height": height, "width": width})
+            self.coco["annotations"] += annotate(labels, number, len(self.coco["annotations"]) + 1)
+        if self.page is not None:
+            from akorn.objects.colouring import as_rgb, shown_overlay
+            from akorn.objects.results_page import shown_picture
+
+            step = max(1, max(height, width) // 720)  # the page shows less anyway
+            image, mask = picture.original[:, ::step, ::step], labels[::step, ::step]
+            words = f"{int(labels.max()) + 1} clusters, {width} × {height} pixels"
+            self.page.append(shown_picture(Path(name).name, as_rgb(image), shown_overlay(image, mask), words))
+
+    def fail(self, name: str, reason: str) -> None:
+        """A picture that could not be segmented."""
+        if self.page is not None:
+            from akorn.objects.results_page import Shown
+
+            self.page.append(Shown(Path(name).name, words=reason, wrong=True))
+
+    def write(self, folder: Path, about: str) -> None:
+        """Write the files, and say where they are."""
+        if self.coco is not None:
+            import json
+
+            from akorn.objects.coco_json import CATEGORY
+            from akorn.runtime.files import replacing
+
+            with replacing(folder / TOGETHER["coco"]) as temporary:
+                temporary.write_text(json.dumps({**self.coco, "categories": [CATEGORY]}) + "\n", encoding="utf-8")
+            say(f"wrote {folder / TOGETHER['coco']}")
+        if self.page is not None:
+            from akorn.objects.results_page import write_results
+
+            say(f"wrote {write_results(folder / PAGE, self.page, about)}")
 
 
 def _deliver(
@@ -169,7 +253,7 @@ def _deliver(
 
     stem = Path(name).stem
     make_folder(options.out)
-    paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats}
+    paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats if kind in FORMATS}
     if options.gif:
         paths["gif"] = options.out / f"{stem}.gif"
     for path in paths.values():  # either all files are written or none
@@ -181,7 +265,7 @@ def _deliver(
     for kind, path in paths.items():
         _write(kind, path, segmenter, picture, labels)
     # If a picture is smaller than the grid of patches, a cluster may have no pixel, but it still counts.
-    counts = np.bincount(labels.ravel(), minlength=clusters).tolist()
+    counts = [int(np.count_nonzero(labels == number)) for number in range(max(clusters, int(labels.max()) + 1))]
     doubtful = doubts(str(options.model), segmenter.model.config, picture.size)
     if options.json:
         files: dict[str, Any] = {kind: str(path) for kind, path in paths.items()}
@@ -190,7 +274,8 @@ def _deliver(
         return
     for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
-    print(printable(f"{name}: {len(counts)} clusters → {', '.join(str(path) for path in paths.values())}"))
+    written = ", ".join(str(path) for path in paths.values())
+    print(printable(f"{name}: {len(counts)} clusters" + (f" → {written}" if written else "")))
 
 
 def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.integer]) -> None:

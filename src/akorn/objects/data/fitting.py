@@ -51,6 +51,12 @@ def fit_mask(mask: Mask, size: int, box: Box) -> Mask:
     return mask[rows[:, None], columns]
 
 
+def stretch_mask(mask: NDArray[np.integer], height: int, width: int) -> NDArray[np.integer]:
+    """The mask [h, w] as [H, W]: each pixel takes the label under its middle."""
+    rows, columns = (_nearest(0, old, new, old) for old, new in zip(mask.shape, (height, width), strict=True))
+    return mask[rows[:, None], columns]
+
+
 def resized(pictures: Pictures, size: int, fit: Fit = "crop") -> Pictures:
     """All pictures and masks in that size; those that already have it are returned unchanged."""
     height, width = pictures.images.shape[2:]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image as PIL
@@ -57,6 +58,7 @@ class FileSet:
 
     zoom = 1.0  # which part of the largest square in the middle is kept
     turn = True  # rotate as the camera was held; false for sets whose masks match the stored pixels
+    bad: Literal["refuse", "skip"] = "refuse"  # what happens to damaged files that `image` meets
 
     def __init__(
         self, root: Path, paths: Sequence[Path], name: str, size: int | None = None, fit: Fit = "crop"
@@ -67,6 +69,7 @@ class FileSet:
         self.size = SETS[name].size if size is None else size
         self.fit: Fit = fit
         self.clusters = SETS[name].clusters
+        self.skipped: set[int] = set()
         source_box(self.size, self.size, self.size, fit, str(root))  # reports an impossible size before any work
 
     def __len__(self) -> int:
@@ -79,8 +82,20 @@ class FileSet:
         return Picture(image, self._fit_mask(labels, path, real), self._fit_mask(classes, path, real))
 
     def image(self, index: int) -> Image:
-        """A picture alone, [3, size, size]."""
-        return self._read(index)[0]
+        """A picture alone, [3, size, size]. If damaged ones are skipped, the next readable one takes its place."""
+        if self.bad == "refuse":
+            return self._read(index)[0]
+        for later in range(len(self)):
+            place = (index + later) % len(self)
+            if place in self.skipped:
+                continue
+            try:
+                return self._read(place)[0]
+            except AkornError as error:
+                self.skipped.add(place)
+                line = "%s; skipped, %d in all: the next picture takes its place"
+                logging.getLogger(__name__).warning(line, error, len(self.skipped))
+        raise AkornError(f"{self.root}: none of its {len(self):,} pictures can be read")
 
     def _read(self, index: int) -> tuple[Image, tuple[int, int]]:
         """A picture, and its size in the file."""
@@ -119,10 +134,17 @@ class FileSet:
         One line says as which data set the folder is read, how many pictures will be resized, and from which sizes.
         A truncated file is noticed only when it is read; of very many files only a part, evenly spread, is checked.
         """
-        some = self.paths[:: -(-len(self.paths) // _LOOKED_AT)]
+        every = -(-len(self.paths) // _LOOKED_AT)
+        some = self.paths[::every]
         sizes: Counter[tuple[int, int]] = Counter()
         with ThreadPoolExecutor(_THREADS) as pool:
-            for path, size in zip(some, pool.map(self._size_of, some), strict=True):
+            for number, (path, size) in enumerate(zip(some, pool.map(self._looked_size, some), strict=True)):
+                if isinstance(size, AkornError):
+                    if self.bad == "refuse":
+                        raise size
+                    self.skipped.add(number * every)
+                    logging.getLogger(__name__).warning("%s; skipped, %d in all", size, len(self.skipped))
+                    continue
                 self._box(*size, str(path))
                 sizes[size] += 1
         lines = [] if self.name == _ANY else [f"read as {self.name}, {self.clusters} clusters by default"]
@@ -132,6 +154,12 @@ class FileSet:
             lines.append(resizing + seen)
         if lines:
             logging.getLogger(__name__).warning("%s: %s", self.root, "; ".join(lines))
+
+    def _looked_size(self, path: Path) -> tuple[int, int] | AkornError:
+        try:
+            return self._size_of(path)
+        except AkornError as error:
+            return error
 
     def _size_of(self, path: Path) -> tuple[int, int]:
         return pictures.picture_size(path, turn=self.turn)

@@ -47,6 +47,33 @@ class VOCSet(FileSet):
         return np.where(ignored, np.int16(IGNORE), labels), np.where(ignored, np.int16(IGNORE), classes)
 
 
+def read_photographs(folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop") -> FileSet:
+    """All photographs but those of `val`, for training without labels: 15,676 of the 17,125."""
+    root = find_voc(folder)
+    if root is None:
+        raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
+    held_out = set(_listed(folder, root, "test"))
+    paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in held_out)
+    if not paths:
+        raise AkornError(f"{root / 'JPEGImages'} has no photograph but those of val.txt, which are for testing")
+    return FileSet(root, paths[:limit], "voc", size, fit)
+
+
+def _listed(folder: Path, root: Path, split: Split) -> list[str]:
+    """The names that ImageSets/Segmentation has for the split."""
+    listing = root / "ImageSets" / "Segmentation" / _list_of(split)
+    try:
+        return listing.read_text(encoding="utf-8").split()
+    except OSError:
+        raise AkornError(f"{folder} has no split {split!r}: {listing} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise AkornError(f"{listing} is not text, expected names of pictures in UTF-8 ({error})") from None
+
+
+def _list_of(split: Split) -> str:
+    return "train.txt" if split == "train" else "val.txt"
+
+
 def find_voc(folder: Path) -> Path | None:
     """The folder that holds JPEGImages and SegmentationObject: this one or one of the usual places below it."""
     for place in _PLACES:
@@ -70,17 +97,11 @@ def read_voc(
     root = find_voc(folder)
     if root is None:
         raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
-    listing = root / "ImageSets" / "Segmentation" / ("train.txt" if split == "train" else "val.txt")
-    try:
-        names = listing.read_text(encoding="utf-8").split()
-    except OSError:
-        raise AkornError(f"{folder} has no split {split!r}: {listing} does not exist") from None
-    except UnicodeDecodeError as error:
-        raise AkornError(f"{listing} is not text, expected names of pictures in UTF-8 ({error})") from None
+    names = _listed(folder, root, split)
     paths = [root / "JPEGImages" / f"{name}.jpg" for name in names[:limit]]
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
-        raise AkornError(f"{missing} does not exist, but {listing.name} names it")
+        raise AkornError(f"{missing} does not exist, but {_list_of(split)} names it")
     if not paths:
-        raise AkornError(f"{folder} has no split {split!r}: {listing} names no picture")
+        raise AkornError(f"{folder} has no split {split!r}: {_list_of(split)} names no picture")
     return VOCSet(root, paths, "voc", size, fit)

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet from its folders, for pre-training: 200 classes of 64 × 64 pictures, read into bytes."""
+"""Tiny-ImageNet from its folders or a pack, for pre-training: 200 classes of 64 × 64 pictures, read into bytes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from PIL import Image
 
 from akorn.errors import AkornError
 from akorn.robustness.data.labelled_pictures import Pictures
+from akorn.runtime.packs import SUFFIX, Pack, parts_of
 
 _ENDINGS = (".jpeg", ".jpg", ".png")
 
@@ -30,35 +31,77 @@ def load_tiny_imagenet(
     """The pictures of a split, [B, 3, size, size], as bytes; labels count the sorted names (wnids) of the classes.
 
     folder: `tiny-imagenet-200`, or the folder that holds it, with `train/WNID/images/*.JPEG`, and `val/images/*.JPEG`
-    listed in `val/val_annotations.txt`. size: 64 as they are, 32 to go with CIFAR-10 (each pixel the mean of four),
-    or any other (Pillow's box filter). Grey pictures become grey in three colours. `progress(done, count)` is called
-    as pictures come in. AkornError if something is missing or unreadable.
+    listed in `val/val_annotations.txt`; or a file, a pack of the training pictures (`akorn data pack`). size: 64 as
+    they are, 32 to go with CIFAR-10 (each pixel the mean of four), or any other (Pillow's box filter). Grey pictures
+    become grey in three colours. `progress(done, count)` is called as pictures come in. AkornError if something is
+    missing or unreadable.
     """
     if split not in ("train", "val"):
         raise ValueError(f"split must be train or val, got {split!r}")
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
+    if Path(folder).suffix == SUFFIX and Path(folder).is_file():
+        if split != "train":
+            raise AkornError(f"{folder}: a pack has training pictures, not those of {split!r}")
+        return _from_pack(Path(folder), size, workers, progress)
     root = _find(Path(folder))
     classes = tuple(sorted(entry.name for entry in (root / "train").iterdir() if entry.is_dir()))
     if not classes:
         raise AkornError(f"{root / 'train'} has no folder in it: expected one a class, such as n01443537")
     files = _train_files(root, classes) if split == "train" else _val_files(root, classes)
-    images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    images = _read_all(len(files), lambda place: _read(files[place][0], size), size, workers, progress)
+    labels = torch.tensor([label for _, label in files], dtype=torch.int64)
+    return Pictures(torch.from_numpy(images), labels, classes)
+
+
+def _read_all(
+    count: int,
+    read: Callable[[int], NDArray[np.uint8]],
+    size: int,
+    workers: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> NDArray[np.uint8]:
+    """All pictures [count, 3, size, size], by threads, since Pillow decodes outside Python's lock."""
+    images = np.empty((count, 3, size, size), dtype=np.uint8)
     done = 0
     with ThreadPoolExecutor(workers or cpu_count() or 1) as pool:
-        # Threads, since Pillow decodes outside Python's lock; a block of pictures a task, to keep the queue short.
-        blocks = [range(start, min(start + 256, len(files))) for start in range(0, len(files), 256)]
-        tasks = [pool.submit(_read_block, [files[place][0] for place in block], size) for block in blocks]
+        # A block of pictures per task, to keep the queue short.
+        blocks = [range(start, min(start + 256, count)) for start in range(0, count, 256)]
+        tasks = [pool.submit(lambda block: np.stack([read(place) for place in block]), block) for block in blocks]
         try:
             for block, task in zip(blocks, tasks, strict=True):
                 images[block.start : block.stop] = task.result()
                 done += len(block)
                 if progress is not None:
-                    progress(done, len(files))
+                    progress(done, count)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    labels = torch.tensor([label for _, label in files], dtype=torch.int64)
+    return images
+
+
+def _from_pack(path: Path, size: int, workers: int | None, progress: Callable[[int, int], None] | None) -> Pictures:
+    """The pictures of a pack; its names tell the classes: WNID/images/NAME.JPEG, perhaps below train."""
+    packs = [Pack(file) for file in parts_of(path)]
+    places = [(pack, number) for pack in packs for number in range(len(pack))]
+    wnids = [_class_of(path, pack.names[number]) for pack, number in places]
+    classes = tuple(sorted(set(wnids)))
+    label = {wnid: number for number, wnid in enumerate(classes)}
+
+    def read(place: int) -> NDArray[np.uint8]:
+        pack, number = places[place]
+        return _fitted(pack.picture(number), size, f"{pack.path}, {pack.names[number]}")
+
+    images = _read_all(len(places), read, size, workers, progress)
+    labels = torch.tensor([label[wnid] for wnid in wnids], dtype=torch.int64)
     return Pictures(torch.from_numpy(images), labels, classes)
+
+
+def _class_of(path: Path, name: str) -> str:
+    parts = Path(name).parts
+    parts = parts[1:] if parts[:1] == ("train",) else parts
+    if len(parts) < 2:
+        raise AkornError(f"{path}: its picture {name!r} has no class, expected names as WNID/images/NAME.JPEG")
+    return parts[0]
 
 
 def _find(path: Path) -> Path:
@@ -108,21 +151,22 @@ def _val_files(root: Path, classes: tuple[str, ...]) -> list[tuple[Path, int]]:
     return files
 
 
-def _read_block(paths: list[Path], size: int) -> NDArray[np.uint8]:
-    return np.stack([_read(path, size) for path in paths])
-
-
 def _read(path: Path, size: int) -> NDArray[np.uint8]:
     """One picture, [3, size, size]."""
     try:
         with Image.open(path) as picture:
-            if picture.width != picture.height:
-                raise AkornError(f"{path} is {picture.width} × {picture.height}, expected a square picture")
-            colours = picture.convert("RGB")
+            return _fitted(picture, size, str(path))
     except AkornError:
         raise
     except Exception as error:  # missing, cut short, no picture: Pillow and the codecs complain in many ways
         raise AkornError(f"{path} cannot be read as a picture ({error})") from None
+
+
+def _fitted(picture: Image.Image, size: int, where: str) -> NDArray[np.uint8]:
+    """A square picture as [3, size, size]."""
+    if picture.width != picture.height:
+        raise AkornError(f"{where} is {picture.width} × {picture.height}, expected a square picture")
+    colours = picture.convert("RGB")
     if colours.width != size:
         colours = colours.resize((size, size), Image.Resampling.BOX)
     return np.asarray(colours).transpose(2, 0, 1)
