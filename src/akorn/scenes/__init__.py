@@ -1,0 +1,1 @@
+"""Scenes: CLEVR and textured ones, rendered here."""

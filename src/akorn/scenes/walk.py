@@ -1,0 +1,172 @@
+"""Rays through one scene, in torch: nearest surfaces, shadows, and what stands where. `kernel` has the same in Triton.
+
+Rays are first compared with the ball around each object; only those that meet it are computed further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from akorn.scenes.ground import ground_normal, hit_ground
+from akorn.scenes.layout import (
+    BOUND, CELLS, COS, GRID_T, GRID_W, GROUND, KIND, LAMBERT, METALLIC, NOBODY, ROUGH, SHAPE, SIN, SIZE, TEXTURED, X,
+)  # fmt: skip
+from akorn.scenes.ops import Value, Vector
+from akorn.scenes.shapes import FAR, hit_solid, normal_of
+
+
+@dataclass
+class World:
+    """One scene, as the numbers that the functions here ask for."""
+
+    rows: list[list[float]]  # [ROWS][COLUMNS], plain numbers
+    table: Tensor  # the same [COLUMNS, ROWS]
+    count: int
+    lamps: list[list[float]]  # [3][LAMP]
+    grid: Tensor  # [6, CELLS]
+    environment: float = 0.0
+    with_ground: bool = True
+    textured: bool = False
+    extras: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Dice:
+    """The random numbers of rays: number j of a ray is its cell's number plus its sample's, modulo 1."""
+
+    cells: Tensor  # [numbers, cells]
+    lattice: Tensor  # [numbers, samples]
+    cell: Tensor  # [rays]
+    sample: Tensor  # [rays]
+
+    def at(self, chosen: Tensor) -> Dice:
+        """Those of some of the rays."""
+        return Dice(self.cells, self.lattice, self.cell[chosen], self.sample[chosen])
+
+
+def draw(dice: Dice, j: int) -> Tensor:
+    """The rays' random number j, in [0, 1)."""
+    return (dice.cells[j][dice.cell] + dice.lattice[j][dice.sample]) % 1.0
+
+
+def lamp(scene: World, k: int, j: int) -> float:
+    """Number j of lamp k."""
+    return scene.lamps[k][j]
+
+
+def attribute(scene: World, who: Tensor, j: int) -> Tensor:
+    """Number j of the rays' objects; the ground's for rays that meet nothing."""
+    return scene.table[j][who]
+
+
+def background(scene: World) -> float:
+    """The radiance of the world around the scene: black in CLEVR, white in a furnace."""
+    return scene.environment
+
+
+def into(row: list[float], o: Vector, d: Vector) -> tuple[Vector, Vector]:
+    """A ray in the frame of an object: moved, turned, and scaled to half size 1."""
+    by, c, s = 1.0 / row[SIZE], row[COS], row[SIN]
+    x, y, z = o[0] - row[X], o[1] - row[X + 1], o[2] - row[X + 2]
+    return (
+        (by * (c * x + s * y), by * (c * y - s * x), by * z),
+        (by * (c * d[0] + s * d[1]), by * (c * d[1] - s * d[0]), by * d[2]),
+    )
+
+
+def near_balls(scene: World, o: Vector, d: Vector, reach: Value) -> list[tuple[int, Tensor]]:
+    """For each object the rays that may meet it before `reach`."""
+    found = []
+    for k in range(scene.count):
+        row = scene.rows[k]
+        x, y, z = row[X] - o[0], row[X + 1] - o[1], row[X + 2] - o[2]
+        b = x * d[0] + y * d[1] + z * d[2]
+        away = x * x + y * y + z * z
+        r = row[BOUND]
+        chosen = ((away - b * b < r * r) & (b > -r) & (b - r < reach)).nonzero()[:, 0]
+        if len(chosen):
+            found.append((k, chosen))
+    return found
+
+
+def nearest(scene: World, o: Vector, d: Vector) -> tuple[Tensor, Tensor, Tensor]:
+    """(t, who, tg): the first surface on each ray, whose it is, and the ground's parameter there."""
+    if scene.with_ground:
+        t, tg = hit_ground(o, d)
+    else:
+        t, tg = torch.full_like(d[0], FAR), torch.zeros_like(d[0])
+    who = torch.where(t < FAR, GROUND, NOBODY)
+    for k, chosen in near_balls(scene, o, d, t):
+        row = scene.rows[k]
+        start, way = into(row, pick(o, chosen), pick(d, chosen))
+        found = hit_solid(int(row[SHAPE]), start, way)
+        closer = found < t[chosen]
+        chosen = chosen[closer]
+        t[chosen] = found[closer]
+        who[chosen] = k
+    return t, who, tg
+
+
+def blocked(scene: World, o: Vector, d: Vector, reach: Tensor) -> Tensor:
+    """Whether an object stands between the start of a ray and `reach`. The ground, being convex, never does."""
+    dark = torch.zeros_like(d[0], dtype=torch.bool)
+    for k, chosen in near_balls(scene, o, d, reach):
+        row = scene.rows[k]
+        chosen = chosen[~dark[chosen]]
+        start, way = into(row, pick(o, chosen), pick(d, chosen))
+        dark[chosen] = hit_solid(int(row[SHAPE]), start, way) < reach[chosen]
+    return dark
+
+
+def normal_at(scene: World, who: Tensor, p: Vector, tg: Tensor) -> Vector:
+    """The unit normals of the rays' surfaces; upwards where there is none."""
+    n = torch.stack(ground_normal(tg))
+    for k in range(scene.count):
+        chosen = (who == k).nonzero()[:, 0]
+        if not len(chosen):
+            continue
+        row = scene.rows[k]
+        local, _ = into(row, pick(p, chosen), pick(p, chosen))
+        a, b, c = normal_of(int(row[SHAPE]), local)
+        n[0, chosen] = row[COS] * a - row[SIN] * b
+        n[1, chosen] = row[SIN] * a + row[COS] * b
+        n[2, chosen] = c
+    return n[0], n[1], n[2]
+
+
+def look(scene: World, who: Tensor, p: Vector, plain: Vector) -> tuple[Vector, Tensor, Tensor]:
+    """(colour, roughness, share of metal) of the rays' surfaces, without bumps."""
+    alpha, metallic = torch.zeros_like(p[0]), torch.zeros_like(p[0])
+    return plain, alpha, metallic
+
+
+def bumpy(scene: World, who: Tensor, p: Vector, n: Vector, d: Vector) -> Vector:
+    """The normals with the bumps of the surfaces' textures."""
+    return n
+
+
+def from_ground(scene: World, t: Tensor, w: Tensor, which: int) -> Vector:
+    """The known light at a place of the ground: 0 the irradiance from other ground, 1 what leaves it in all."""
+    a = (t * GRID_T - 0.5).clamp(0, GRID_T - 1.001)
+    b = ((w + 29.905) * (GRID_W / 56.485) - 0.5).clamp(0, GRID_W - 1.001)
+    i, j = a.floor(), b.floor()
+    a, b = a - i, b - j
+    at = (i * GRID_W + j).long()
+    out = []
+    for c in range(3):
+        g = scene.grid[3 * which + c]
+        low = g[at] * (1 - b) + g[at + 1] * b
+        high = g[at + GRID_W] * (1 - b) + g[at + GRID_W + 1] * b
+        out.append(low * (1 - a) + high * a)
+    return out[0], out[1], out[2]
+
+
+def pick(a: Vector, chosen: Tensor) -> Vector:
+    """The vectors of some of the rays."""
+    return a[0][chosen], a[1][chosen], a[2][chosen]
+
+
+__all__ = ["CELLS", "KIND", "LAMBERT", "METALLIC", "ROUGH", "TEXTURED", "World"]
