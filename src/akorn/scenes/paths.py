@@ -47,7 +47,7 @@ def _surface(
     p, v = along(o, d, t), scaled(d, -1.0)
     n = facing(normal_at(scene, who, p, tg), d)
     plain = (attribute(scene, who, RED), attribute(scene, who, RED + 1), attribute(scene, who, RED + 2))
-    colour, alpha, metallic = look(scene, who, p, plain)
+    colour, alpha, metallic = look(scene, who, p, n, plain)
     n = bumpy(scene, who, p, n, d)
     _add(light, lanes, direct(scene, own, kind, p, n, v, colour, alpha, metallic))
     if floor:

@@ -20,7 +20,7 @@ from akorn.scenes.walk import Dice, World, nearest, normal_at
 WIDTH, HEIGHT = 320, 240  # of a whole picture
 CORNER, SIDE = (29, 64), 192  # row and column, and side, of the benchmark's crop
 NUMBERS = FIRST + LATER * ROUNDS
-RAYS = 2**16  # at once on a CPU
+RAYS = 2**17  # at once on a CPU
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from akorn.errors import AkornError
 from akorn.registry import unknown
 from akorn.scenes import layout as at
+from akorn.scenes.materials import PATTERNS, TEXTURES
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +158,15 @@ def material_row(
         else:
             row[at.RED : at.RED + 3] = colour
         return
-    raise AkornError(unknown("material", name, MATERIALS))
+    if name not in TEXTURES:
+        raise AkornError(unknown("material", name, (*MATERIALS, *TEXTURES)))
+    made = TEXTURES[name]
+    row[at.KIND] = at.TEXTURED
+    row[at.PATTERN] = PATTERNS.index(made.pattern)
+    row[at.RED : at.RED + 3], row[at.SECOND : at.SECOND + 3] = made.first, made.second
+    row[at.SCALE], row[at.DETAIL], row[at.BUMP] = made.scale, made.detail, made.bump
+    row[at.ROUGH], row[at.METALLIC] = made.rough, made.metallic
+    row[at.SHIFT : at.SHIFT + 3] = shift
 
 
 def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Arrays:
@@ -194,6 +203,7 @@ def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: t
 
 def ground_row(scene: Scene, row: Array) -> None:
     """Fill the ground's row."""
+    row[at.SIZE] = row[at.COS] = 1.0
     if scene.ground == "white":
         row[at.KIND] = at.LAMBERT
         row[at.RED : at.RED + 3] = 0.8
@@ -203,4 +213,5 @@ def ground_row(scene: Scene, row: Array) -> None:
 
 def mean_colour(rows: Tensor) -> Tensor:
     """The mean reflectance [B, 3] of surfaces, about."""
-    return 0.5 * (rows[:, at.RED : at.RED + 3] + rows[:, at.SECOND : at.SECOND + 3])
+    first, second = rows[:, at.RED : at.RED + 3], rows[:, at.SECOND : at.SECOND + 3]
+    return first + 0.5 * (second - first) * (rows[:, at.KIND, None] == at.TEXTURED)

@@ -174,7 +174,7 @@ def vertex(
     v = scaled(d, -1.0)
     kind = attribute(scene, who, KIND)
     plain = (attribute(scene, who, RED), attribute(scene, who, RED + 1), attribute(scene, who, RED + 2))
-    colour, alpha, metallic = look(scene, who, p, plain)
+    colour, alpha, metallic = look(scene, who, p, n, plain)
     metal = (kind == METAL) | (metallic > 0.5)
     floor = who == GROUND
     l, e, far, c = one_lamp(scene, p, n, draw(dice, j), draw(dice, j + 1), draw(dice, j + 2))

@@ -82,3 +82,13 @@ def facing(n: Vector, d: Vector) -> Vector:
 def clear_of(p: Vector, n: Vector) -> Vector:
     """A point a little off the surface, where the next ray starts."""
     return along(p, n, 1e-3 + 1e-5 * absolute(p[0]))
+
+
+def into_turned(a: Vector, c: Value, s: Value) -> Vector:
+    """A vector in a frame that is turned about the vertical axis, by cosine c and sine s."""
+    return (c * a[0] + s * a[1], c * a[1] - s * a[0], a[2])
+
+
+def out_of_turned(a: Vector, c: Value, s: Value) -> Vector:
+    """A vector of a turned frame in the world."""
+    return (c * a[0] - s * a[1], s * a[0] + c * a[1], a[2])

@@ -5,17 +5,20 @@ Rays are first compared with the ball around each object; only those that meet i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from akorn.scenes.ground import ground_normal, hit_ground
 from akorn.scenes.layout import (
-    BOUND, CELLS, COS, GRID_T, GRID_W, GROUND, KIND, LAMBERT, METALLIC, NOBODY, ROUGH, SHAPE, SIN, SIZE, TEXTURED, X,
+    BOUND, BUMP, COS, DETAIL, GRID_T, GRID_W, GROUND, KIND, METALLIC, NOBODY, PATTERN, RED, ROUGH, SCALE, SECOND, SHAPE,
+    SHIFT, SIN, SIZE, TEXTURED, X,
 )  # fmt: skip
 from akorn.scenes.ops import Value, Vector
 from akorn.scenes.shapes import FAR, hit_solid, normal_of
+from akorn.scenes.textures import bent, pattern
+from akorn.scenes.vectors import along, choose, dot, into_turned, out_of_turned, scaled
 
 
 @dataclass
@@ -30,7 +33,6 @@ class World:
     environment: float = 0.0
     with_ground: bool = True
     textured: bool = False
-    extras: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -70,11 +72,8 @@ def background(scene: World) -> float:
 def into(row: list[float], o: Vector, d: Vector) -> tuple[Vector, Vector]:
     """A ray in the frame of an object: moved, turned, and scaled to half size 1."""
     by, c, s = 1.0 / row[SIZE], row[COS], row[SIN]
-    x, y, z = o[0] - row[X], o[1] - row[X + 1], o[2] - row[X + 2]
-    return (
-        (by * (c * x + s * y), by * (c * y - s * x), by * z),
-        (by * (c * d[0] + s * d[1]), by * (c * d[1] - s * d[0]), by * d[2]),
-    )
+    start = (o[0] - row[X], o[1] - row[X + 1], o[2] - row[X + 2])
+    return scaled(into_turned(start, c, s), by), scaled(into_turned(d, c, s), by)
 
 
 def near_balls(scene: World, o: Vector, d: Vector, reach: Value) -> list[tuple[int, Tensor]]:
@@ -130,22 +129,61 @@ def normal_at(scene: World, who: Tensor, p: Vector, tg: Tensor) -> Vector:
             continue
         row = scene.rows[k]
         local, _ = into(row, pick(p, chosen), pick(p, chosen))
-        a, b, c = normal_of(int(row[SHAPE]), local)
-        n[0, chosen] = row[COS] * a - row[SIN] * b
-        n[1, chosen] = row[SIN] * a + row[COS] * b
-        n[2, chosen] = c
+        put(n, chosen, out_of_turned(normal_of(int(row[SHAPE]), local), row[COS], row[SIN]))
     return n[0], n[1], n[2]
 
 
-def look(scene: World, who: Tensor, p: Vector, plain: Vector) -> tuple[Vector, Tensor, Tensor]:
-    """(colour, roughness, share of metal) of the rays' surfaces, without bumps."""
+def look(scene: World, who: Tensor, p: Vector, n: Vector, plain: Vector) -> tuple[Vector, Tensor, Tensor]:
+    """(colour, roughness α, share of metal) of the rays' surfaces."""
     alpha, metallic = torch.zeros_like(p[0]), torch.zeros_like(p[0])
-    return plain, alpha, metallic
+    if not scene.textured:
+        return plain, alpha, metallic
+    colour = torch.stack(plain)
+    for row, chosen in textured_rays(scene, who):
+        axis = into_turned(pick(n, chosen), row[COS], row[SIN])
+        a, _ = pattern(int(row[PATTERN]), cut_at(row, pick(p, chosen)), axis, row[DETAIL])
+        for c in range(3):
+            colour[c, chosen] = row[RED + c] + a * (row[SECOND + c] - row[RED + c])
+        alpha[chosen] = row[ROUGH] * row[ROUGH]
+        metallic[chosen] = row[METALLIC]
+    return (colour[0], colour[1], colour[2]), alpha, metallic
 
 
 def bumpy(scene: World, who: Tensor, p: Vector, n: Vector, d: Vector) -> Vector:
-    """The normals with the bumps of the surfaces' textures."""
-    return n
+    """The normals with the bumps of the surfaces' textures, still facing the rays d."""
+    if not scene.textured:
+        return n
+    out = torch.stack(n)
+    for row, chosen in textured_rays(scene, who):
+        if row[BUMP] != 0:
+            axis = into_turned(pick(n, chosen), row[COS], row[SIN])
+            tilted = bent(int(row[PATTERN]), cut_at(row, pick(p, chosen)), axis, row[DETAIL], row[BUMP])
+            put(out, chosen, out_of_turned(tilted, row[COS], row[SIN]))
+    bumps = (out[0], out[1], out[2])
+    return choose(dot(bumps, d) > -0.05, n, bumps)
+
+
+def textured_rays(scene: World, who: Tensor) -> list[tuple[list[float], Tensor]]:
+    """The textured surfaces that rays meet: their numbers, and the rays."""
+    found = []
+    for k in (*range(scene.count), GROUND):
+        if scene.rows[k][KIND] == TEXTURED:
+            chosen = (who == k).nonzero()[:, 0]
+            if len(chosen):
+                found.append((scene.rows[k], chosen))
+    return found
+
+
+def cut_at(row: list[float], p: Vector) -> Vector:
+    """A point's place in the pattern of its surface."""
+    moved = into_turned((p[0] - row[X], p[1] - row[X + 1], p[2] - row[X + 2]), row[COS], row[SIN])
+    shift = (row[SHIFT], row[SHIFT + 1], row[SHIFT + 2])
+    return along(shift, moved, row[SCALE])
+
+
+def put(into: Tensor, chosen: Tensor, a: Vector) -> None:
+    """Write the vectors of some of the rays."""
+    into[0, chosen], into[1, chosen], into[2, chosen] = a
 
 
 def from_ground(scene: World, t: Tensor, w: Tensor, which: int) -> Vector:
@@ -167,6 +205,3 @@ def from_ground(scene: World, t: Tensor, w: Tensor, which: int) -> Vector:
 def pick(a: Vector, chosen: Tensor) -> Vector:
     """The vectors of some of the rays."""
     return a[0][chosen], a[1][chosen], a[2][chosen]
-
-
-__all__ = ["CELLS", "KIND", "LAMBERT", "METALLIC", "ROUGH", "TEXTURED", "World"]
