@@ -173,9 +173,6 @@ def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: t
     """Scenes as arrays on a device."""
     import torch
 
-    from akorn.scenes.radiosity import ground_grid
-
-    dtype = dtype or torch.float32
     if not scenes:
         raise AkornError("there is no scene to render")
     objects = np.zeros((len(scenes), at.ROWS, at.COLUMNS))
@@ -185,19 +182,33 @@ def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: t
         for thing, row in zip(scene.things, rows, strict=False):
             thing_row(thing, row)
         ground_row(scene, rows[at.GROUND])
-    places = np.array([scene.camera for scene in scenes], float)
-    camera = np.concatenate([places, looking(places).reshape(len(scenes), 9)], 1)
-    lamps = torch.tensor(lamp_rows(np.array([scene.lamps for scene in scenes], float)), device=device, dtype=dtype)
+    camera, lamps = (np.array([getattr(scene, what) for scene in scenes], float) for what in ("camera", "lamps"))
+    counts = np.array([len(scene.things) for scene in scenes])
+    return as_arrays(objects, counts, camera, lamps, device, dtype or torch.float32)
+
+
+def as_arrays(
+    objects: Array,
+    counts: NDArray[np.int64],
+    camera: Array,
+    lamps: Array,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Arrays:
+    """Rows of objects [B, ROWS, COLUMNS], places of cameras [B, 3] and lamps [B, 3, 3] as arrays on a device."""
+    import torch
+
+    from akorn.scenes.radiosity import ground_grid
+
+    def there(values: Array) -> Tensor:
+        return torch.tensor(values, device=device, dtype=dtype)
+
     textured = bool((objects[:, :, at.KIND] == at.TEXTURED).any())
-    table = torch.tensor(objects, device=device, dtype=dtype)
+    table, lights = there(objects), there(lamp_rows(lamps))
     albedo = mean_colour(table[:, at.GROUND]) if textured else None
+    eye = np.concatenate([camera, looking(camera).reshape(len(camera), 9)], 1)
     return Arrays(
-        table,
-        torch.tensor([len(scene.things) for scene in scenes], device=device),
-        lamps,
-        torch.tensor(camera, device=device, dtype=dtype),
-        ground_grid(lamps, albedo),
-        textured,
+        table, torch.tensor(counts, device=device), lights, there(eye), ground_grid(lights, albedo), textured
     )
 
 
@@ -209,6 +220,7 @@ def ground_row(scene: Scene, row: Array) -> None:
         row[at.RED : at.RED + 3] = 0.8
     else:
         material_row(scene.ground, (0.8, 0.8, 0.8), scene.shift, row)
+        row[at.SCALE] *= 0.5  # the ground is seen from farther away
 
 
 def mean_colour(rows: Tensor) -> Tensor:
