@@ -208,7 +208,7 @@ def as_arrays(
     albedo = mean_colour(table[:, at.GROUND]) if textured else None
     eye = np.concatenate([camera, looking(camera).reshape(len(camera), 9)], 1)
     return Arrays(
-        table, torch.tensor(counts, device=device), lights, there(eye), ground_grid(lights, albedo), textured
+        table, torch.tensor(counts, device=device, dtype=torch.int32), lights, there(eye), ground_grid(lights, albedo), textured
     )
 
 
