@@ -20,9 +20,10 @@ from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import ObjectsRecipe, check
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
+from akorn.objects.data.endless import EndlessScenes, endless_fingerprint
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.picture_files import FileSet, looked_at
-from akorn.objects.data.sets import GENERATED
+from akorn.objects.data.sets import GENERATED, SETS
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
 from akorn.runtime.json_files import read_object
@@ -70,11 +71,16 @@ class ObjectsTask(Task):
         data["path"] = path.name if path is not None else None  # the fingerprint identifies the data, wherever it lies
         if data["fit"] == "crop":  # the default; older checkpoints do not have this key
             del data["fit"]
+        if not data["endless"]:  # likewise
+            del data["endless"]
         model = as_json(self.recipe.model)
         return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
 
     def fingerprint(self) -> str:
         """SHA-256 of the pictures, or of the files' names and sizes."""
+        data = self.recipe.data
+        if data.endless:
+            return endless_fingerprint(data.name, data.seed, data.count, self.recipe.model.image_size)
         return self._training().fingerprint()
 
     def build_model(self) -> nn.Module:
@@ -85,7 +91,11 @@ class ObjectsTask(Task):
         return model
 
     def build_data(self, device: torch.device) -> Data:
-        """The training set, on the device if it fits."""
+        """The training set, on the device if it fits; or scenes that are rendered while the model trains."""
+        data = self.recipe.data
+        if data.endless:
+            self._check_validation()
+            return EndlessScenes(data.name, data.seed, device, self.recipe.model.image_size, data.count)
         training = self._training()
         self._check_validation()  # mistakes are reported before the training, not after
         pictures = to_device(training, device)
@@ -220,6 +230,11 @@ def _check(recipe: ObjectsRecipe) -> None:
         raise AkornError(
             f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
         )
+    if recipe.data.endless:
+        rendered = [name for name, about in SETS.items() if about.render is not None]
+        if recipe.data.path is not None or recipe.data.name not in rendered:
+            what = f"--data {recipe.data.path}" if recipe.data.path is not None else repr(recipe.data.name)
+            raise AkornError(f"data.endless is for rendered scenes ({', '.join(rendered)}), not for {what}")
     if recipe.train.batch_size < 2:
         raise AkornError(
             f"train.batch_size is {recipe.train.batch_size}, expected 2 or more: "

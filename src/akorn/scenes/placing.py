@@ -119,30 +119,56 @@ Seen = Callable[[Drafts], Ints]
 """How many pixels [B, MOST] each object of drafts shows."""
 
 
-def draw_scenes(family: Family, key: int, numbers: NDArray[np.uint64], seen: Seen) -> Drafts:
-    """The scenes of these numbers; AkornError if objects do not fit."""
+def draw_scenes(
+    family: Family,
+    key: int,
+    numbers: NDArray[np.uint64],
+    seen: Seen,
+    together: int = 1,
+    begun: Drafts | None = None,
+) -> Drafts:
+    """The scenes of these numbers; AkornError if objects do not fit.
+
+    together: how many attempts are looked at at once, for devices that one cannot ask often; the scenes are the same.
+    begun: what `first_attempts` drew before, of the same scenes.
+    """
     numbers = np.asarray(numbers, np.uint64)
-    whole = _attempt(family, key, numbers, 0)
+    whole: Drafts | None = None
     waiting = np.arange(len(numbers))
-    placed = whole.tries > 0
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            new = _attempt(family, key, numbers[waiting], attempt)
+    for first in range(0, ATTEMPTS, together):
+        new = begun if first == 0 and begun is not None else _attempts(family, key, numbers[waiting], first, together)
+        good = new.tries > 0  # [together · waiting]
+        if good.any():
+            placed = good.nonzero()[0]
+            there = np.arange(at.MOST) < new.count[placed, None]
+            good[placed] = ((seen(new.taken(placed)) >= family.pixels) | ~there).all(1)
+        good = good.reshape(together, len(waiting))
+        chosen = new.taken(good.argmax(0) * len(waiting) + np.arange(len(waiting)))
+        if whole is None:
+            whole = chosen
+        else:
             for name in _FIELDS:
-                getattr(whole, name)[waiting] = getattr(new, name)
-            placed = new.tries > 0
-        good = placed.copy()
-        if placed.any():
-            pixels = seen(whole.taken(waiting[placed]))
-            there = np.arange(at.MOST) < whole.count[waiting[placed], None]
-            good[placed] = ((pixels >= family.pixels) | ~there).all(1)
-        waiting = waiting[~good]
+                getattr(whole, name)[waiting] = getattr(chosen, name)
+        waiting = waiting[~good.any(0)]
         if not len(waiting):
             return whole
     raise AkornError(
         f"{len(waiting)} of {len(numbers)} scenes of {family.name} with up to {family.most} objects were not found in"
         f" {ATTEMPTS} tries each: ask for fewer objects"
     )
+
+
+def first_attempts(family: Family, key: int, numbers: NDArray[np.uint64], together: int) -> Drafts:
+    """The first attempts at scenes, which need no renderer yet."""
+    return _attempts(family, key, np.asarray(numbers, np.uint64), 0, together)
+
+
+def _attempts(family: Family, key: int, numbers: NDArray[np.uint64], first: int, together: int) -> Drafts:
+    """Several attempts at each scene, one after the other: [together · scenes]."""
+    parts = [_attempt(family, key, numbers, first + k) for k in range(together)]
+    if together == 1:
+        return parts[0]
+    return Drafts(family, *(np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS))
 
 
 def _attempt(family: Family, key: int, numbers: NDArray[np.uint64], attempt: int) -> Drafts:

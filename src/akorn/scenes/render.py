@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -15,12 +16,16 @@ from akorn.scenes import layout as at
 from akorn.scenes.paths import eye_rays, radiance
 from akorn.scenes.scene import Arrays
 from akorn.scenes.transport import FIRST, LATER, ROUNDS
+from akorn.scenes.vectors import along
 from akorn.scenes.walk import Dice, World, nearest, normal_at
 
 WIDTH, HEIGHT = 320, 240  # of a whole picture
 CORNER, SIDE = (29, 64), 192  # row and column, and side, of the benchmark's crop
 NUMBERS = FIRST + LATER * ROUNDS
-RAYS = 2**17  # at once on a CPU
+RAYS = 2**18  # at once in torch
+SAMPLES = 16
+BOUNCES = 3
+CELL_COUNT = 2**16
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,7 @@ def cell_numbers(cells: int) -> NDArray[np.float32]:
     return np.random.Generator(np.random.PCG64(99)).random((NUMBERS, cells), dtype=np.float32)
 
 
-CELL_COUNT = 2**16
-
-
-def world(scenes: Arrays, b: int, **more: float) -> World:
+def world(scenes: Arrays, b: int) -> World:
     """One of the scenes."""
     rows = scenes.objects[b]
     return World(
@@ -108,49 +110,109 @@ def to_levels(linear: Tensor) -> Tensor:
     return (curve * 255).round().to(torch.uint8)
 
 
-def render_linear(scenes: Arrays, view: View, samples: int = 16, bounces: int = 3, numbers: Tensor | None = None) -> Tensor:
-    """Linear colours [B, 3, H, W] of scenes, in torch, one after the other."""
-    device, dtype = scenes.camera.device, scenes.camera.dtype
-    h, w = len(view.rows), len(view.columns)
+@cache
+def _tables(samples: int, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Numbers of cells [NUMBERS, CELL_COUNT], of samples [NUMBERS, samples], and offsets [samples, 2]."""
     offsets, points = lattice(samples)
-    cells = torch.tensor(cell_numbers(CELL_COUNT), device=device, dtype=dtype)
-    spread = torch.tensor(points, device=device, dtype=dtype)
-    place = torch.arange(h * w, device=device)
-    y = torch.tensor(view.rows, device=device, dtype=dtype)[place // w]
-    x = torch.tensor(view.columns, device=device, dtype=dtype)[place % w]
-    out = torch.zeros(len(scenes), 3, h * w, device=device, dtype=dtype)
+    return (
+        torch.tensor(cell_numbers(CELL_COUNT), device=device, dtype=dtype),
+        torch.tensor(points, device=device, dtype=dtype),
+        torch.tensor(offsets, device=device, dtype=dtype),
+    )
+
+
+@cache
+def _places(view: View, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return (
+        torch.tensor(view.rows, device=device, dtype=dtype),
+        torch.tensor(view.columns, device=device, dtype=dtype),
+    )
+
+
+def uses_kernel(scenes: Arrays) -> bool:
+    """Whether Triton renders these scenes: float32 on a CUDA device; elsewhere torch does."""
+    fit = scenes.camera.device.type == "cuda" and scenes.camera.dtype == torch.float32
+    return fit and find_spec("triton") is not None
+
+
+def colours(
+    scenes: Arrays, view: View, samples: int = SAMPLES, bounces: int = BOUNCES, turns: Tensor | None = None
+) -> Tensor:
+    """Linear colours [B, 3, H, W] of scenes.
+
+    samples: rays per pixel. bounces: surfaces that a path may meet after its first. turns: whole numbers [B] by which
+    scenes differ in their noise.
+    """
+    if samples < 1 or bounces < 0:
+        raise AkornError(f"samples must be at least 1 and bounces at least 0, got {samples} and {bounces}")
+    device, dtype = scenes.camera.device, scenes.camera.dtype
+    if turns is None:
+        turns = torch.zeros(len(scenes), dtype=torch.int32, device=device)
+    tables = _tables(samples, str(device), dtype)
+    rows, columns = _places(view, str(device), dtype)
+    if uses_kernel(scenes):
+        from akorn.scenes import kernel
+
+        found = kernel.colours(scenes, rows, columns, view.pixel, tables, turns, samples, bounces)
+    else:
+        found = _in_torch(scenes, rows, columns, view.pixel, tables, turns, samples, bounces)
+    return found.reshape(len(scenes), 3, len(rows), len(columns))
+
+
+def _in_torch(
+    scenes: Arrays, rows: Tensor, columns: Tensor, pixel: float, tables: tuple[Tensor, Tensor, Tensor], turns: Tensor,
+    samples: int, bounces: int,
+) -> Tensor:  # fmt: skip
+    """Linear colours [B, 3, H·W], one scene after the other, with as many samples at once as fit."""
+    cells, points, offsets = tables
+    h, w = len(rows), len(columns)
+    place = torch.arange(h * w, device=rows.device)
+    y, x = rows[place // w], columns[place % w]
+    out = torch.zeros(len(scenes), 3, h * w, device=rows.device, dtype=rows.dtype)
     group = max(1, min(samples, RAYS // (h * w)))
     for b in range(len(scenes)):
         one = world(scenes, b)
-        turn = 0 if numbers is None else int(numbers[b])
-        for first in range(0, samples, group):
-            used = list(range(first, min(first + group, samples)))
-            sample = torch.tensor(used, device=device).repeat_interleave(h * w)
-            cell = ((place * 1 + turn) % CELL_COUNT).repeat(len(used))
-            dx = torch.tensor(offsets[used], device=device, dtype=dtype).repeat_interleave(h * w, 0) * view.pixel
-            o, d = eye_rays(scenes.camera[b], x.repeat(len(used)) + dx[:, 0], y.repeat(len(used)) + dx[:, 1])
-            light = radiance(one, Dice(cells, spread, cell, sample), o, d, bounces)
-            out[b] += light.reshape(3, len(used), -1).sum(1)
-    return out.reshape(len(scenes), 3, h, w) / samples
+        cell = (place + turns[b]) % CELL_COUNT
+        for used in torch.arange(samples, device=rows.device).split(group):
+            shift = offsets[used].repeat_interleave(h * w, 0) * pixel
+            o, d = eye_rays(scenes.camera[b], x.repeat(len(used)) + shift[:, 0], y.repeat(len(used)) + shift[:, 1])
+            dice = Dice(cells, points, cell.repeat(len(used)), used.repeat_interleave(h * w))
+            out[b] += radiance(one, dice, o, d, bounces).reshape(3, len(used), -1).sum(1)
+    return out / samples
 
 
-def labels_of(scenes: Arrays, view: View) -> tuple[Tensor, Tensor, Tensor]:
-    """(labels [B, H, W], depth [B, H, W], normals [B, 3, H, W]) at the pixels' middles; 0 is the ground."""
+def labels(scenes: Arrays, view: View) -> Tensor:
+    """Labels [B, H, W] as bytes at the pixels' middles: 0 is the ground, 1 the first object."""
+    return geometry(scenes, view, with_normals=False)[0]
+
+
+def geometry(scenes: Arrays, view: View, with_normals: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """(labels [B, H, W], depth [B, H, W], normals [B, 3, H, W]) at the pixels' middles.
+
+    Depth is the distance from the camera along the ray. Without normals the last two are empty.
+    """
     device, dtype = scenes.camera.device, scenes.camera.dtype
-    h, w = len(view.rows), len(view.columns)
-    y, x = torch.meshgrid(
-        torch.tensor(view.rows, device=device, dtype=dtype),
-        torch.tensor(view.columns, device=device, dtype=dtype),
-        indexing="ij",
-    )
-    found = []
-    for b in range(len(scenes)):
+    rows, columns = _places(view, str(device), dtype)
+    count, h, w = len(scenes), len(rows), len(columns)
+    if uses_kernel(scenes):
+        from akorn.scenes import kernel
+
+        found, depth, normals = kernel.labels(scenes, rows, columns, with_normals)
+        if not with_normals:
+            return found.reshape(count, h, w), depth, normals
+        return found.reshape(count, h, w), depth.reshape(count, h, w), normals.reshape(count, 3, h, w)
+    place = torch.arange(h * w, device=device)
+    found = torch.empty(count, h * w, device=device, dtype=torch.uint8)
+    depth = torch.empty(count, h * w if with_normals else 0, device=device, dtype=dtype)
+    normals = torch.empty(count, 3, h * w if with_normals else 0, device=device, dtype=dtype)
+    for b in range(count):
         one = world(scenes, b)
-        o, d = eye_rays(scenes.camera[b], x.flatten(), y.flatten())
+        o, d = eye_rays(scenes.camera[b], columns[place % w], rows[place // w])
         t, who, tg = nearest(one, o, d)
-        p = tuple(a + t * c for a, c in zip(o, d, strict=True))
-        n = normal_at(one, who, p, tg)  # type: ignore[arg-type]
-        label = torch.where((who == at.GROUND) | (who == at.NOBODY), 0, who + 1)
-        found.append((label.reshape(h, w), t.reshape(h, w), torch.stack(n).reshape(3, h, w)))
-    labels, depth, normals = zip(*found, strict=True)
-    return torch.stack(labels), torch.stack(depth), torch.stack(normals)
+        found[b] = torch.where((who == at.GROUND) | (who == at.NOBODY), 0, who + 1)
+        if with_normals:
+            depth[b] = t
+            normals[b] = torch.stack(normal_at(one, who, along(o, d, t), tg))
+    if not with_normals:
+        return found.reshape(count, h, w), depth, normals
+    return found.reshape(count, h, w), depth.reshape(count, h, w), normals.reshape(count, 3, h, w)
