@@ -135,25 +135,25 @@ def dsprites_itrconv() -> ObjectsRecipe:
 
 @RECIPES.add
 def clevr_akorn() -> ObjectsRecipe:
-    """AKOrN with attention on CLEVR (Table 14); needs --data."""
+    """AKOrN with attention on CLEVR (Table 14)."""
     return _clevr(AkornConfig())
 
 
 @RECIPES.add
 def clevr_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on CLEVR (Table 14); needs --data."""
+    """AKOrN with convolution on CLEVR (Table 14)."""
     return _clevr(AkornConvConfig(kernel=9))
 
 
 @RECIPES.add
 def clevr_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on CLEVR (Table 14); needs --data."""
+    """Iterative self-attention on CLEVR (Table 14)."""
     return _clevr(ItrSAConfig())
 
 
 @RECIPES.add
 def clevr_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on CLEVR (Table 14); needs --data."""
+    """Iterative convolution on CLEVR (Table 14)."""
     return _clevr(ItrConvConfig(kernel=9))
 
 
@@ -315,7 +315,7 @@ def clevrtex_vit() -> ObjectsRecipe:
 
 @RECIPES.add
 def imagenet_akorn() -> ObjectsRecipe:
-    """Pre-training on ImageNet for PascalVOC and COCO (Tables 2 and 11); needs --data."""
+    """Pre-training on ImageNet for PascalVOC and COCO (Tables 2 and 11)."""
     model = AkornConfig(image_size=256, patch=16, channels=768, blocks=3, steps=4, norm_c=True)
     data = DataConfig("imagenet", augment=AugmentConfig(flip=0.5))
     return ObjectsRecipe(model=model, train=_train(400, 5e-4, 512), data=data)

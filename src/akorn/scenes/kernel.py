@@ -83,7 +83,7 @@ def built(textured: bool) -> dict[str, Any]:
     """All functions by name, compiled by Triton when they are first used."""
     # Triton's interpreter takes plain numbers, its compiler constants that are marked as such.
     constant: Any = tl.constexpr if isinstance(_sqrt, triton.JITFunction) else lambda value: value
-    hints = {name: tl.tensor for name in ("Any", "Value", "Vector")}  # Triton looks annotations up
+    hints = dict.fromkeys(("Any", "Value", "Vector"), tl.tensor)  # Triton looks annotations up
     names: dict[str, Any] = {"__builtins__": __builtins__, "tl": tl, **OPS, **hints}
     for module in (layout, *SHARED, kernel_parts):
         for name, value in vars(module).items():

@@ -12,12 +12,39 @@ import triton.language as tl
 
 from akorn.scenes.ground import ground_normal, hit_ground
 from akorn.scenes.layout import (
-    BOUND, BUMP, CELLS, COLUMNS, COS, DETAIL, GRID_T, GRID_W, GROUND, KIND, LAMBERT, LAMP, LAMPS, METAL, METALLIC,
-    NOBODY, PATTERN, RED, ROUGH, ROWS, RUBBER, SCALE, SECOND, SHAPE, SHIFT, SIN, SIZE, TEXTURED, X,
+    BOUND,
+    BUMP,
+    CELLS,
+    COLUMNS,
+    COS,
+    DETAIL,
+    GRID_T,
+    GRID_W,
+    GROUND,
+    KIND,
+    LAMBERT,
+    LAMP,
+    LAMPS,
+    METAL,
+    METALLIC,
+    NOBODY,
+    PATTERN,
+    RED,
+    ROUGH,
+    ROWS,
+    RUBBER,
+    SCALE,
+    SECOND,
+    SHAPE,
+    SHIFT,
+    SIN,
+    SIZE,
+    TEXTURED,
+    X,
 )  # fmt: skip
 from akorn.scenes.shapes import FAR, hit_solid, normal_of
-from akorn.scenes.textures import bent, pattern
-from akorn.scenes.transport import FIRST, LATER, ROUNDS, direct, ground_light, hidden_ground, vertex
+from akorn.scenes.textures import pattern, textured
+from akorn.scenes.transport import AGAIN, FIRST, LATER, ROUNDS, direct, ground_light, hidden_ground, vertex
 from akorn.scenes.vectors import along, choose, clear_of, dot, facing, into_turned, out_of_turned, plus, scaled, times
 
 Any_ = Any
@@ -121,6 +148,16 @@ def cut_at(scene: Any, k: Any, p: Any) -> Any:
     return along(shift, into_turned(moved, row_of(scene, k, COS), row_of(scene, k, SIN)), row_of(scene, k, SCALE))
 
 
+def mixed(scene: Any, k: Any, a: Any) -> Any:
+    """The colour between an object's two."""
+    r, g, b = row_of(scene, k, RED), row_of(scene, k, RED + 1), row_of(scene, k, RED + 2)
+    return (
+        r + a * (row_of(scene, k, SECOND) - r),
+        g + a * (row_of(scene, k, SECOND + 1) - g),
+        b + a * (row_of(scene, k, SECOND + 2) - b),
+    )
+
+
 def look(scene: Any, who: Any, p: Any, n: Any, plain: Any) -> Any:
     """(colour, roughness α, share of metal) of the rays' surfaces."""
     alpha, metallic = 0.0 * p[0], 0.0 * p[0]
@@ -132,34 +169,33 @@ def look(scene: Any, who: Any, p: Any, n: Any, plain: Any) -> Any:
                 axis = into_turned(n, row_of(scene, k, COS), row_of(scene, k, SIN))
                 kind = row_of(scene, k, PATTERN).to(tl.int32)
                 a, _ = pattern(kind, cut_at(scene, k, p), axis, row_of(scene, k, DETAIL))
-                first = (row_of(scene, k, RED), row_of(scene, k, RED + 1), row_of(scene, k, RED + 2))
-                second = (row_of(scene, k, SECOND), row_of(scene, k, SECOND + 1), row_of(scene, k, SECOND + 2))
-                mixed = (
-                    first[0] + a * (second[0] - first[0]),
-                    first[1] + a * (second[1] - first[1]),
-                    first[2] + a * (second[2] - first[2]),
-                )
-                colour = choose(mine, mixed, colour)
+                colour = choose(mine, mixed(scene, k, a), colour)
                 rough = row_of(scene, k, ROUGH)
                 alpha = tl.where(mine, rough * rough, alpha)
                 metallic = tl.where(mine, row_of(scene, k, METALLIC), metallic)
     return colour, alpha, metallic
 
 
-def bumpy(scene: Any, who: Any, p: Any, n: Any, d: Any) -> Any:
-    """The normals with the bumps of the surfaces' textures, still facing the rays d."""
+def look_bumpy(scene: Any, who: Any, p: Any, n: Any, d: Any, plain: Any) -> Any:
+    """`look`, and the normals with the bumps of the surfaces' textures, still facing the rays d."""
+    alpha, metallic = 0.0 * p[0], 0.0 * p[0]
+    colour = plain
     out = n
     if WITH_TEXTURES:
         for k in range(ROWS):
-            bump = row_of(scene, k, BUMP)
-            mine = (who == k) & (row_of(scene, k, KIND) == TEXTURED) & (bump != 0.0)
+            mine = (who == k) & (row_of(scene, k, KIND) == TEXTURED)
             if some(mine):
                 c, s = row_of(scene, k, COS), row_of(scene, k, SIN)
                 kind = row_of(scene, k, PATTERN).to(tl.int32)
-                tilted = bent(kind, cut_at(scene, k, p), into_turned(n, c, s), row_of(scene, k, DETAIL), bump)
+                detail, bump = row_of(scene, k, DETAIL), row_of(scene, k, BUMP)
+                a, tilted = textured(kind, cut_at(scene, k, p), into_turned(n, c, s), detail, bump)
+                colour = choose(mine, mixed(scene, k, a), colour)
                 out = choose(mine, out_of_turned(tilted, c, s), out)
+                rough = row_of(scene, k, ROUGH)
+                alpha = tl.where(mine, rough * rough, alpha)
+                metallic = tl.where(mine, row_of(scene, k, METALLIC), metallic)
         out = choose(dot(out, d) > -0.05, n, out)
-    return out
+    return colour, alpha, metallic, out
 
 
 def from_ground(scene: Any, t: Any, w: Any, which: Any) -> Any:
@@ -216,8 +252,7 @@ def radiance(scene: Any, dice: Any, o: Any, d: Any, bounces: Any) -> Any:
     n = facing(normal_at(scene, who, p, tg), d)
     kind = attribute(scene, who, KIND).to(tl.int32)
     plain = (attribute(scene, who, RED), attribute(scene, who, RED + 1), attribute(scene, who, RED + 2))
-    colour, alpha, metallic = look(scene, who, p, n, plain)
-    n = bumpy(scene, who, p, n, d)
+    colour, alpha, metallic, n = look_bumpy(scene, who, p, n, d, plain)
     light = direct(scene, dice, kind, p, n, v, colour, alpha, metallic)
     around = ground_light(scene, p, tg, colour)
     light = choose(floor, plus(light, around), light)
@@ -239,7 +274,9 @@ def radiance(scene: Any, dice: Any, o: Any, d: Any, bounces: Any) -> Any:
     for turn in range(bounces):
         if some(alive):
             j = FIRST + LATER * (turn % ROUNDS)
-            found, next_start, next_way, factor, next_mirror, on = vertex(scene, dice, j, start, way, mirror)
+            cell = (dice[1] + AGAIN * (turn // ROUNDS)) % CELL_COUNT
+            own = (dice[0], cell, dice[2], dice[3], dice[4])
+            found, next_start, next_way, factor, next_mirror, on = vertex(scene, own, j, start, way, mirror)
             light = choose(alive, plus(light, times(found, weight)), light)
             weight = times(weight, factor)
             start, way, mirror = next_start, next_way, next_mirror
@@ -281,9 +318,7 @@ def colours_kernel(
     light = (0.0 * x, 0.0 * x, 0.0 * x)
     for s in range(samples):
         dice = (cells, cell, lattice, s, samples)
-        o, d = eye_ray(
-            camera + b * 12, x + pixel * tl.load(offsets + 2 * s), y + pixel * tl.load(offsets + 2 * s + 1)
-        )
+        o, d = eye_ray(camera + b * 12, x + pixel * tl.load(offsets + 2 * s), y + pixel * tl.load(offsets + 2 * s + 1))
         light = plus(light, radiance(scene, dice, o, d, bounces))
     by = 1.0 / samples
     to = out + b * 3 * pixels + at

@@ -8,9 +8,9 @@ from torch import Tensor
 from akorn.scenes.layout import GROUND, KIND, LAMBERT, NOBODY, RED
 from akorn.scenes.ops import Vector
 from akorn.scenes.shapes import FAR
-from akorn.scenes.transport import FIRST, LATER, ROUNDS, bounce, direct, ground_light, hidden_ground, vertex
+from akorn.scenes.transport import AGAIN, FIRST, LATER, ROUNDS, bounce, direct, ground_light, hidden_ground, vertex
 from akorn.scenes.vectors import along, clear_of, facing, scaled
-from akorn.scenes.walk import Dice, World, attribute, background, blocked, bumpy, draw, look, nearest, normal_at, pick
+from akorn.scenes.walk import Dice, World, attribute, background, blocked, draw, look_bumpy, nearest, normal_at, pick
 
 
 def radiance(scene: World, dice: Dice, o: Vector, d: Vector, bounces: int) -> Tensor:
@@ -47,8 +47,7 @@ def _surface(
     p, v = along(o, d, t), scaled(d, -1.0)
     n = facing(normal_at(scene, who, p, tg), d)
     plain = (attribute(scene, who, RED), attribute(scene, who, RED + 1), attribute(scene, who, RED + 2))
-    colour, alpha, metallic = look(scene, who, p, n, plain)
-    n = bumpy(scene, who, p, n, d)
+    colour, alpha, metallic, n = look_bumpy(scene, who, p, n, d, plain)
     _add(light, lanes, direct(scene, own, kind, p, n, v, colour, alpha, metallic))
     if floor:
         _add(light, lanes, ground_light(scene, p, tg, colour))
@@ -66,6 +65,8 @@ def _surface(
         if not len(lanes):
             break
         j = FIRST + LATER * (turn % ROUNDS)
+        if turn and turn % ROUNDS == 0:
+            own = own.moved(AGAIN)
         found, start, way, factor, mirror, alive = vertex(scene, own, j, start, way, mirror)
         _add(light, lanes, found, weight)
         on = alive.nonzero()[:, 0]

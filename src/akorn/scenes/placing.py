@@ -192,7 +192,9 @@ def _attempt(family: Family, key: int, numbers: NDArray[np.uint64], attempt: int
     places, ok = _places(family, key, numbers, attempt, count, np.array(list(family.sizes.values()))[sizes])
     tries = np.where(ok, attempt + 1, 0)
     theta = 2 * np.pi * look[..., 3]
-    return Drafts(family, numbers.copy(), count, places, sizes, shapes, looks, theta, camera, lamps, ground, shifts, tries)
+    return Drafts(
+        family, numbers.copy(), count, places, sizes, shapes, looks, theta, camera, lamps, ground, shifts, tries
+    )
 
 
 def _places(
@@ -210,7 +212,9 @@ def _places(
             stream = _LOOK * 64 + ((attempt * at.MOST + k) * TRIES + turn) * 2
             xy = 6 * uniform(key, numbers[waiting, None], np.array([stream, stream + 1], np.uint64)) - 3
             away = xy[:, None] - places[waiting, :k]
-            good = (np.linalg.norm(away, axis=-1) - radius[waiting, :k] - radius[waiting, k, None] >= family.apart).all(1)
+            good = (np.linalg.norm(away, axis=-1) - radius[waiting, :k] - radius[waiting, k, None] >= family.apart).all(
+                1
+            )
             if family.along:
                 good &= (np.abs(away @ _LEFT) >= family.along).all(1) & (np.abs(away @ _BEHIND) >= family.along).all(1)
             places[waiting[good], k] = xy[good]

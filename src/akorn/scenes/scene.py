@@ -145,9 +145,7 @@ def thing_row(thing: Thing, row: Array) -> None:
     material_row(thing.material, thing.colour, thing.shift, row)
 
 
-def material_row(
-    name: str, colour: str | Sequence[float], shift: tuple[float, float, float], row: Array
-) -> None:
+def material_row(name: str, colour: str | Sequence[float], shift: tuple[float, float, float], row: Array) -> None:
     """Fill the part of a row that says how the surface looks."""
     if name in MATERIALS:
         row[at.KIND] = MATERIALS.index(name)
@@ -208,7 +206,12 @@ def as_arrays(
     albedo = mean_colour(table[:, at.GROUND]) if textured else None
     eye = np.concatenate([camera, looking(camera).reshape(len(camera), 9)], 1)
     return Arrays(
-        table, torch.tensor(counts, device=device, dtype=torch.int32), lights, there(eye), ground_grid(lights, albedo), textured
+        table,
+        torch.tensor(counts, device=device, dtype=torch.int32),
+        lights,
+        there(eye),
+        ground_grid(lights, albedo),
+        textured,
     )
 
 

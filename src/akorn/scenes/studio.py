@@ -15,7 +15,15 @@ from akorn.scenes.draws import key_of, uniform
 from akorn.scenes.families import Family
 from akorn.scenes.placing import Drafts, draw_scenes, first_attempts
 from akorn.scenes.render import (
-    BOUNCES, CELL_COUNT, SAMPLES, colours, cropped_view, geometry, labels, to_levels, whole_view,
+    BOUNCES,
+    CELL_COUNT,
+    SAMPLES,
+    colours,
+    cropped_view,
+    geometry,
+    labels,
+    to_levels,
+    whole_view,
 )  # fmt: skip
 from akorn.scenes.scene import Arrays, as_arrays
 

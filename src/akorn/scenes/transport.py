@@ -9,9 +9,9 @@ hide and what they reflect instead.
 
 from __future__ import annotations
 
-from akorn.scenes.ground import ALBEDO, hit_ground, width_of
+from akorn.scenes.ground import hit_ground, width_of
 from akorn.scenes.lamps import SUN, lamp_colour, lamps_seen, towards_lamp, towards_sun
-from akorn.scenes.layout import GROUND, KIND, LAMBERT, LAMPS, METAL, NOBODY, RED, RUBBER, TEXTURED
+from akorn.scenes.layout import GROUND, KIND, LAMPS, METAL, NOBODY, RED, RUBBER, TEXTURED
 from akorn.scenes.ops import Value, Vector, maximum, where
 from akorn.scenes.reflection import beckmann, fresnel, ggx, ggx_direction, velvet
 from akorn.scenes.shapes import FAR
@@ -24,7 +24,6 @@ from akorn.scenes.vectors import (
     dot,
     facing,
     luminance,
-    minus,
     plus,
     scaled,
     times,
@@ -34,7 +33,8 @@ from akorn.scenes.walk import attribute, background, blocked, draw, from_ground,
 
 FIRST = 11  # numbers that the first surface draws
 LATER = 6  # numbers that each further one draws
-ROUNDS = 3  # after which they are used again
+ROUNDS = 3  # after which those of another cell are used,
+AGAIN = 7919  # so far from the first
 GLOSS_X = 0.15  # the soft lobe of metal: α = 0.2, anisotropy 0.25
 GLOSS_Y = 0.2666667
 MIRROR_X = 0.0075  # its near mirror: α = 0.01
@@ -69,7 +69,15 @@ def lobes(group: int, n: Vector, v: Vector, l: Vector, colour: Vector, alpha: Va
 
 
 def direct(
-    scene: Value, dice: Value, group: int, p: Vector, n: Vector, v: Vector, colour: Vector, alpha: Value, metallic: Value
+    scene: Value,
+    dice: Value,
+    group: int,
+    p: Vector,
+    n: Vector,
+    v: Vector,
+    colour: Vector,
+    alpha: Value,
+    metallic: Value,
 ) -> Vector:
     """The light of all lamps that a first surface sends to the eye."""
     q = clear_of(p, n)
@@ -200,20 +208,3 @@ def vertex(
     weight = scaled(colour, where(metal, g, 1.0 + 0.0 * g))
     way = choose(metal, shiny, cosine_direction(n, u1, u2))
     return light, clear_of(p, n), way, weight, mirrors, (floor == 0) & (nobody == 0)
-
-
-
-
-__all__ = [
-    "ALBEDO",
-    "FIRST",
-    "LAMBERT",
-    "LATER",
-    "ROUNDS",
-    "bounce",
-    "direct",
-    "ground_light",
-    "hidden_ground",
-    "minus",
-    "vertex",
-]

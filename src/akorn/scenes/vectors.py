@@ -70,7 +70,7 @@ def cosine_direction(n: Vector, u: Value, v: Value) -> Vector:
 
 def luminance(a: Vector) -> Value:
     """The mean of the three colours, to compare lamps by."""
-    return (a[0] + a[1] + a[2]) * 0.3333333333
+    return (a[0] + a[1] + a[2]) * 0.3333333333 + 1e-12  # a lamp that is off is drawn by nobody
 
 
 def facing(n: Vector, d: Vector) -> Vector:

@@ -12,12 +12,31 @@ from torch import Tensor
 
 from akorn.scenes.ground import ground_normal, hit_ground
 from akorn.scenes.layout import (
-    BOUND, BUMP, COS, DETAIL, GRID_T, GRID_W, GROUND, KIND, METALLIC, NOBODY, PATTERN, RED, ROUGH, SCALE, SECOND, SHAPE,
-    SHIFT, SIN, SIZE, TEXTURED, X,
+    BOUND,
+    BUMP,
+    COS,
+    DETAIL,
+    GRID_T,
+    GRID_W,
+    GROUND,
+    KIND,
+    METALLIC,
+    NOBODY,
+    PATTERN,
+    RED,
+    ROUGH,
+    SCALE,
+    SECOND,
+    SHAPE,
+    SHIFT,
+    SIN,
+    SIZE,
+    TEXTURED,
+    X,
 )  # fmt: skip
 from akorn.scenes.ops import Value, Vector
 from akorn.scenes.shapes import FAR, hit_solid, normal_of
-from akorn.scenes.textures import bent, pattern
+from akorn.scenes.textures import pattern, textured
 from akorn.scenes.vectors import along, choose, dot, into_turned, out_of_turned, scaled
 
 
@@ -47,6 +66,10 @@ class Dice:
     def at(self, chosen: Tensor) -> Dice:
         """Those of some of the rays."""
         return Dice(self.cells, self.lattice, self.cell[chosen], self.sample[chosen])
+
+    def moved(self, by: int) -> Dice:
+        """Those of other cells, for paths that have used up their own."""
+        return Dice(self.cells, self.lattice, (self.cell + by) % self.cells.shape[1], self.sample)
 
 
 def draw(dice: Dice, j: int) -> Tensor:
@@ -149,18 +172,25 @@ def look(scene: World, who: Tensor, p: Vector, n: Vector, plain: Vector) -> tupl
     return (colour[0], colour[1], colour[2]), alpha, metallic
 
 
-def bumpy(scene: World, who: Tensor, p: Vector, n: Vector, d: Vector) -> Vector:
-    """The normals with the bumps of the surfaces' textures, still facing the rays d."""
+def look_bumpy(
+    scene: World, who: Tensor, p: Vector, n: Vector, d: Vector, plain: Vector
+) -> tuple[Vector, Tensor, Tensor, Vector]:
+    """`look`, and the normals with the bumps of the surfaces' textures, still facing the rays d."""
+    alpha, metallic = torch.zeros_like(p[0]), torch.zeros_like(p[0])
     if not scene.textured:
-        return n
-    out = torch.stack(n)
+        return plain, alpha, metallic, n
+    colour, out = torch.stack(plain), torch.stack(n)
     for row, chosen in textured_rays(scene, who):
-        if row[BUMP] != 0:
-            axis = into_turned(pick(n, chosen), row[COS], row[SIN])
-            tilted = bent(int(row[PATTERN]), cut_at(row, pick(p, chosen)), axis, row[DETAIL], row[BUMP])
-            put(out, chosen, out_of_turned(tilted, row[COS], row[SIN]))
+        axis = into_turned(pick(n, chosen), row[COS], row[SIN])
+        place = cut_at(row, pick(p, chosen))
+        a, tilted = textured(int(row[PATTERN]), place, axis, row[DETAIL], row[BUMP])
+        for c in range(3):
+            colour[c, chosen] = row[RED + c] + a * (row[SECOND + c] - row[RED + c])
+        alpha[chosen] = row[ROUGH] * row[ROUGH]
+        metallic[chosen] = row[METALLIC]
+        put(out, chosen, out_of_turned(tilted, row[COS], row[SIN]))
     bumps = (out[0], out[1], out[2])
-    return choose(dot(bumps, d) > -0.05, n, bumps)
+    return (colour[0], colour[1], colour[2]), alpha, metallic, choose(dot(bumps, d) > -0.05, n, bumps)
 
 
 def textured_rays(scene: World, who: Tensor) -> list[tuple[list[float], Tensor]]:
