@@ -75,14 +75,14 @@ def test_lobes_reflect_no_more_than_they_get() -> None:
     theta = (torch.arange(400, dtype=torch.float64) + 0.5) * (math.pi / 2 / 400)
     phi = (torch.arange(400, dtype=torch.float64) + 0.5) * (2 * math.pi / 400)
     t, f = torch.meshgrid(theta, phi, indexing="ij")
-    l = (t.sin() * f.cos(), t.sin() * f.sin(), t.cos())
+    to = (t.sin() * f.cos(), t.sin() * f.sin(), t.cos())
     area = t.sin() * (math.pi / 2 / 400) * (2 * math.pi / 400)
     up = (0 * t, 0 * t, 0 * t + 1)
     for angle in (0.2, 0.8, 1.2):
         v = (0 * t + math.sin(angle), 0 * t, 0 * t + math.cos(angle))
-        for lobe in (ggx(up, v, l, 0.15, 0.2667), beckmann(up, v, l, 0.35), velvet(up, v, l)):
+        for lobe in (ggx(up, v, to, 0.15, 0.2667), beckmann(up, v, to, 0.35), velvet(up, v, to)):
             assert 0 <= (lobe * area).sum() <= 1.01
-        assert (ggx(up, v, l, 0.15, 0.2667) * area).sum() > 0.8
+        assert (ggx(up, v, to, 0.15, 0.2667) * area).sum() > 0.8
 
 
 def test_drawn_directions_follow_the_lobe() -> None:
@@ -91,8 +91,8 @@ def test_drawn_directions_follow_the_lobe() -> None:
     u = torch.rand(2, 20000, generator=generator, dtype=torch.float64)
     n = (0 * u[0], 0 * u[0], 1 + 0 * u[0])
     v = (0.6 + 0 * u[0], 0 * u[0], 0.8 + 0 * u[0])
-    l, weight = ggx_direction(n, v, 0.01, 0.01, u[0], u[1])
-    assert torch.allclose(torch.stack(l).mean(1), torch.tensor([-0.6, 0.0, 0.8], dtype=torch.float64), atol=2e-3)
+    to, weight = ggx_direction(n, v, 0.01, 0.01, u[0], u[1])
+    assert torch.allclose(torch.stack(to).mean(1), torch.tensor([-0.6, 0.0, 0.8], dtype=torch.float64), atol=2e-3)
     assert 0.99 < weight.mean() <= 1.0 + 1e-9
     assert weight.max() <= 1 + 1e-9
 

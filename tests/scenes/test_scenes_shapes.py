@@ -93,7 +93,7 @@ def test_a_ray_from_inside_the_floor_meets_the_ground_once() -> None:
     o[2] = o[2].abs() + 0.1
     d = torch.randn(3, 2000, generator=generator, dtype=torch.float64)
     d = d / d.norm(dim=0)
-    gone, t = ground.hit_ground(tuple(o), tuple(d))  # type: ignore[arg-type]
+    gone, _ = ground.hit_ground(tuple(o), tuple(d))  # type: ignore[arg-type]
     # the numerical answer: the first point of a fine walk below the curve
     curve = np.linspace(0, 1, 20001)
     s_of, z_of = ground.depth_at(curve), ground.Z4 * curve**4

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a scene: the same for the same seed and number, whatever is drawn beside it. No torch."""
+"""Random numbers that belong to a scene: the same for the same seed and number, whatever is drawn beside it."""
 
 from __future__ import annotations
 

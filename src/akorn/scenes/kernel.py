@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
 from akorn.scenes import ground, kernel_parts, lamps, layout, reflection, shapes, textures, transport, vectors

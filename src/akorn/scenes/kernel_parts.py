@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import triton.language as tl
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from akorn.scenes.ground import ground_normal, hit_ground
 from akorn.scenes.layout import (
@@ -47,7 +47,6 @@ from akorn.scenes.textures import pattern, textured
 from akorn.scenes.transport import AGAIN, FIRST, LATER, ROUNDS, direct, ground_light, hidden_ground, vertex
 from akorn.scenes.vectors import along, choose, clear_of, dot, facing, into_turned, out_of_turned, plus, scaled, times
 
-Any_ = Any
 CELL_COUNT = 65536
 WITH_TEXTURES = True  # set by `kernel`
 
@@ -216,15 +215,15 @@ def between(g: Any, at: Any, a: Any, b: Any) -> Any:
     return low * (1.0 - a) + high * a
 
 
-def lobes(group: Any, n: Any, v: Any, l: Any, colour: Any, alpha: Any, metallic: Any) -> Any:
+def lobes(group: Any, n: Any, v: Any, to: Any, colour: Any, alpha: Any, metallic: Any) -> Any:
     """`transport.lobes` for a block whose rays are at surfaces of several kinds."""
-    out = lobes_of_one(LAMBERT, n, v, l, colour, alpha, metallic)
+    out = lobes_of_one(LAMBERT, n, v, to, colour, alpha, metallic)
     if some(group == RUBBER):
-        out = choose(group == RUBBER, lobes_of_one(RUBBER, n, v, l, colour, alpha, metallic), out)
+        out = choose(group == RUBBER, lobes_of_one(RUBBER, n, v, to, colour, alpha, metallic), out)
     if some(group == METAL):
-        out = choose(group == METAL, lobes_of_one(METAL, n, v, l, colour, alpha, metallic), out)
+        out = choose(group == METAL, lobes_of_one(METAL, n, v, to, colour, alpha, metallic), out)
     if WITH_TEXTURES:
-        out = choose(group == TEXTURED, lobes_of_one(TEXTURED, n, v, l, colour, alpha, metallic), out)
+        out = choose(group == TEXTURED, lobes_of_one(TEXTURED, n, v, to, colour, alpha, metallic), out)
     return out
 
 
@@ -300,10 +299,10 @@ def eye_ray(camera: Any, x: Any, y: Any) -> Any:
     return o, d
 
 
-def colours_kernel(
+def colours_kernel(  # type: ignore[no-untyped-def]
     objects, counts, lamps, camera, grid, cells, lattice, offsets, rows, columns, turns, out,
     pixels, width, pixel, samples, bounces, environment, BLOCK: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Linear colours out[b, 3, pixels] of scene b = program 1, for the pixels of program 0."""
     b = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -327,10 +326,10 @@ def colours_kernel(
     tl.store(to + 2 * pixels, light[2] * by, mask=inside)
 
 
-def labels_kernel(
+def labels_kernel(  # type: ignore[no-untyped-def]
     objects, counts, camera, rows, columns, labels, depth, normals, pixels, width,
     WITH_NORMALS: tl.constexpr, BLOCK: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """labels[b, pixels], and perhaps depth[b, pixels] and normals[b, 3, pixels], at the pixels' middles."""
     b = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

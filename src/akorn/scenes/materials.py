@@ -1,7 +1,7 @@
 """The textured materials by name: a pattern with its colours, size, bumps, roughness and share of metal. Torch-free.
 
-Ours, and called so: they stand where CLEVRTex has its photographed ones. `TRAINED` are the 64 of `clevrtex`, `UNSEEN` the 25
-of `clevrtex-ood`, whose patterns or colours training never shows. Colours are linear reflectances.
+Ours, and called so: they stand where CLEVRTex has its photographed ones. `TRAINED` are the 64 of `clevrtex`, `UNSEEN`
+the 25 of `clevrtex-ood`, whose patterns training never shows. Colours are linear reflectances.
 """
 
 from __future__ import annotations

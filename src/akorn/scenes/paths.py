@@ -1,4 +1,4 @@
-"""Pictures of one scene at a time in torch, on any device and in float32 or float64. `kernel` has the same in Triton."""
+"""Light along rays through one scene, in torch: any device, float32 or float64. `kernel_parts` has it in Triton."""
 
 from __future__ import annotations
 

@@ -212,9 +212,8 @@ def _places(
             stream = _LOOK * 64 + ((attempt * at.MOST + k) * TRIES + turn) * 2
             xy = 6 * uniform(key, numbers[waiting, None], np.array([stream, stream + 1], np.uint64)) - 3
             away = xy[:, None] - places[waiting, :k]
-            good = (np.linalg.norm(away, axis=-1) - radius[waiting, :k] - radius[waiting, k, None] >= family.apart).all(
-                1
-            )
+            gap = np.linalg.norm(away, axis=-1) - radius[waiting, :k] - radius[waiting, k, None]
+            good = (gap >= family.apart).all(1)
             if family.along:
                 good &= (np.abs(away @ _LEFT) >= family.along).all(1) & (np.abs(away @ _BEHIND) >= family.along).all(1)
             places[waiting[good], k] = xy[good]

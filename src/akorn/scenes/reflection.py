@@ -1,6 +1,6 @@
 """How surfaces reflect: Fresnel's law, Beckmann's, GGX's and the velvet lobe, and directions drawn from GGX. Shared.
 
-n is the normal, v the direction to the eye, l that to the light, h their half vector. The lobes here are f · cos(l),
+n is the normal, v the direction to the eye, to that to the light, h their half vector. The lobes here are f · cos(to),
 reflectance 1; the half-vector densities are those of Cook and Torrance's model, D G / (4 n·v), G after Smith.
 """
 
@@ -21,10 +21,10 @@ def fresnel(cosine: Value, index: Value) -> Value:
     return 0.5 * a * a * (1.0 + b * b)
 
 
-def beckmann(n: Vector, v: Vector, l: Vector, alpha: Value) -> Value:
-    """f cos(l) of Beckmann's distribution, with the usual rational fit of Smith's G."""
-    h = unit(plus(v, l))
-    nv, nl, nh = dot(n, v), dot(n, l), maximum(dot(n, h), 1e-4)
+def beckmann(n: Vector, v: Vector, to: Vector, alpha: Value) -> Value:
+    """f cos(to) of Beckmann's distribution, with the usual rational fit of Smith's G."""
+    h = unit(plus(v, to))
+    nv, nl, nh = dot(n, v), dot(n, to), maximum(dot(n, h), 1e-4)
     good = (nv > 1e-4) & (nl > 1e-4)
     c2 = nh * nh
     a2 = alpha * alpha
@@ -41,10 +41,10 @@ def smith_beckmann(c: Value, alpha: Value) -> Value:
     return where(a < 1.6, g, 1.0 + 0.0 * a)
 
 
-def velvet(n: Vector, v: Vector, l: Vector) -> Value:
-    """f cos(l) of Ashikhmin's velvet, σ = 0.6: an inverted Gaussian of the half vector, bright at grazing angles."""
-    h = unit(plus(v, l))
-    nv, nl, nh = dot(n, v), dot(n, l), dot(n, h)
+def velvet(n: Vector, v: Vector, to: Vector) -> Value:
+    """f cos(to) of Ashikhmin's velvet, σ = 0.6: an inverted Gaussian of the half vector, bright at grazing angles."""
+    h = unit(plus(v, to))
+    nv, nl, nh = dot(n, v), dot(n, to), dot(n, h)
     hv = maximum(absolute(dot(v, h)), 1e-4)
     good = (nv > 1e-4) & (nl > 1e-4) & (nh < 0.99999)
     s2 = maximum(1.0 - nh * nh, 1e-5)
@@ -54,27 +54,27 @@ def velvet(n: Vector, v: Vector, l: Vector) -> Value:
     return where(good, 0.25 * d * g / maximum(nv, 1e-3), 0.0 * nv)
 
 
-def ggx(n: Vector, v: Vector, l: Vector, ax: Value, ay: Value) -> Value:
-    """f cos(l) of the anisotropic GGX distribution; ax along the direction around the vertical axis, ay across it."""
+def ggx(n: Vector, v: Vector, to: Vector, ax: Value, ay: Value) -> Value:
+    """f cos(to) of the anisotropic GGX distribution; ax along the direction around the vertical axis, ay across it."""
     x = tangent_around(n)
     y = cross(n, x)
-    h = unit(plus(v, l))
-    nv, nl, nh = dot(n, v), dot(n, l), dot(n, h)
+    h = unit(plus(v, to))
+    nv, nl, nh = dot(n, v), dot(n, to), dot(n, h)
     good = (nv > 1e-4) & (nl > 1e-4)
     hx, hy = dot(h, x) / ax, dot(h, y) / ay
     k = hx * hx + hy * hy + nh * nh
     d = 1.0 / (PI * ax * ay * k * k)
     vx, vy = ax * dot(v, x), ay * dot(v, y)
-    lx, ly = ax * dot(l, x), ay * dot(l, y)
+    lx, ly = ax * dot(to, x), ay * dot(to, y)
     g1 = 2.0 * nv / (nv + sqrt(vx * vx + vy * vy + nv * nv))
     g2 = 2.0 * nl / (nl + sqrt(lx * lx + ly * ly + nl * nl))
     return where(good, d * g1 * g2 / (4.0 * maximum(nv, 1e-4)), 0.0 * nv)
 
 
 def ggx_direction(n: Vector, v: Vector, ax: Value, ay: Value, u1: Value, u2: Value) -> tuple[Vector, Value]:
-    """(l, weight): a direction drawn from the GGX normals that v sees, and f cos(l) over its density, G₂/G₁ ≤ 1.
+    """(to, weight): a direction drawn from the GGX normals that v sees, and f cos(to) over its density, G₂/G₁ ≤ 1.
 
-    The visible normals are drawn as Heitz (2018) does: stretch v, draw a point of the half disc that it sees, unstretch.
+    The visible normals are drawn as Heitz (2018) does: stretch v, draw a point of the disc that it sees, unstretch.
     """
     x = tangent_around(n)
     y = cross(n, x)
@@ -93,8 +93,8 @@ def ggx_direction(n: Vector, v: Vector, ax: Value, ay: Value, u1: Value, u2: Val
     h = unit((ax * w[0], ay * w[1], maximum(w[2], 1e-6)))
     world = plus(plus(scaled(x, h[0]), scaled(y, h[1])), scaled(n, h[2]))
     vh = dot(v, world)
-    l = along(scaled(v, -1.0), world, 2.0 * vh)
-    nl = dot(l, n)
-    lx, ly = ax * dot(l, x), ay * dot(l, y)
+    to = along(scaled(v, -1.0), world, 2.0 * vh)
+    nl = dot(to, n)
+    lx, ly = ax * dot(to, x), ay * dot(to, y)
     g2 = 2.0 * nl / (nl + sqrt(lx * lx + ly * ly + nl * nl))
-    return unit(l), where(nl > 1e-4, g2, 0.0 * nl)
+    return unit(to), where(nl > 1e-4, g2, 0.0 * nl)

@@ -45,8 +45,8 @@ def whole_view() -> View:
 def cropped_view(size: int = 128) -> View:
     """The benchmark's crop in size × size pixels.
 
-    Up to 192 they are pixels of the 320 × 240 picture, the nearest ones, as the benchmark resizes; above, the picture is
-    rendered finer.
+    Up to 192 they are pixels of the 320 × 240 picture, the nearest ones, as the benchmark resizes. Above, the picture
+    is rendered finer.
     """
     if size < 1:
         raise AkornError(f"the size of pictures must be at least 1, got {size}")

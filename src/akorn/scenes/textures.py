@@ -219,8 +219,8 @@ def pattern(kind: Value, p: Vector, n: Vector, detail: Value) -> tuple[Value, Va
 def textured(kind: Value, p: Vector, n: Vector, detail: Value, bump: Value) -> tuple[Value, Vector]:
     """(colour, normal): the pattern at p, and n tilted by its slope, n − bump (∇h − n (n·∇h)), normalised.
 
-    The slope is the difference of heights nearby. One loop asks for the four places, so that the kernel has the patterns
-    in it once.
+    The slope is the difference of heights nearby. One loop asks for the four places, so that the kernel has
+    the patterns in it once.
     """
     a, h, hx, hy, hz = 0.0 * p[0], 0.0 * p[0], 0.0 * p[0], 0.0 * p[0], 0.0 * p[0]
     for q in range(4):

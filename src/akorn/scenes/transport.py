@@ -1,8 +1,8 @@
 """How light travels: what reaches a point from the lamps, where a path goes on, what it brings. Shared with the kernel.
 
 A path starts at the eye. At its first surface all four lamps are asked for, each at a random point, with a shadow ray.
-Then it goes on in a direction drawn from the surface's reflection; further surfaces ask one lamp, drawn in proportion to
-what it would give. Where a path meets the ground it ends, since the light that the ground gets from itself is known
+Then it goes on in a direction drawn from the surface's reflection; further surfaces ask one lamp, drawn in proportion
+to what it would give. Where a path meets the ground it ends, since the light that the ground gets from itself is known
 (`akorn.scenes.radiosity`), over all bounces. The first surface's own light from the ground is corrected by what objects
 hide and what they reflect instead.
 """
@@ -42,23 +42,23 @@ MIRROR_Y = 0.0133333
 BLURRED = 0.4  # metal as scattered light sees it: sharp reflections of it would be fireflies
 
 
-def lobes(group: int, n: Vector, v: Vector, l: Vector, colour: Vector, alpha: Value, metallic: Value) -> Vector:
-    """f cos(l) of a surface for light from a lamp; of metal the soft lobe alone, since its mirror sees the lamps."""
-    facet = maximum(dot(n, l), 0.0) / PI
+def lobes(group: int, n: Vector, v: Vector, to: Vector, colour: Vector, alpha: Value, metallic: Value) -> Vector:
+    """f cos(to) of a surface for light from a lamp; of metal the soft lobe alone, since its mirror sees the lamps."""
+    facet = maximum(dot(n, to), 0.0) / PI
     out = scaled(colour, facet)
     if group == RUBBER:
         outer, inner = fresnel(dot(n, v), 1.2), fresnel(dot(n, v), 1.4)
-        body = (1.0 - outer) * ((1.0 - inner) * facet + inner * velvet(n, v, l))
-        shine = 0.8 * outer * beckmann(n, v, l, 0.35)
+        body = (1.0 - outer) * ((1.0 - inner) * facet + inner * velvet(n, v, to))
+        shine = 0.8 * outer * beckmann(n, v, to, 0.35)
         out = (colour[0] * body + shine, colour[1] * body + shine, colour[2] * body + shine)
     elif group == METAL:
-        out = scaled(colour, 0.4 * ggx(n, v, l, GLOSS_X, GLOSS_Y))
+        out = scaled(colour, 0.4 * ggx(n, v, to, GLOSS_X, GLOSS_Y))
     elif group == TEXTURED:
-        h = unit(plus(v, l))
+        h = unit(plus(v, to))
         c = maximum(1.0 - dot(v, h), 0.0)
         edge = c * c * c * c * c
         base = 0.04 * (1.0 - metallic)
-        spot = ggx(n, v, l, alpha, alpha)
+        spot = ggx(n, v, to, alpha, alpha)
         flat = facet * (1.0 - metallic)
         out = (
             colour[0] * flat + spot * (base + colour[0] * metallic + edge * (1.0 - base - colour[0] * metallic)),
@@ -83,10 +83,10 @@ def direct(
     q = clear_of(p, n)
     total = (0.0 * p[0], 0.0 * p[0], 0.0 * p[0])
     for k in range(LAMPS):
-        l, far, e = towards_lamp(scene, k, p, draw(dice, 2 * k), draw(dice, 2 * k + 1))
-        dark = (dot(n, l) <= 0.0) | blocked(scene, q, l, far)
+        to, far, e = towards_lamp(scene, k, p, draw(dice, 2 * k), draw(dice, 2 * k + 1))
+        dark = (dot(n, to) <= 0.0) | blocked(scene, q, to, far)
         lit = where(dark, 0.0 * e, e)
-        f = times(lobes(group, n, v, l, colour, alpha, metallic), lamp_colour(scene, k))
+        f = times(lobes(group, n, v, to, colour, alpha, metallic), lamp_colour(scene, k))
         total = along(total, f, lit)
     s = towards_sun(draw(dice, 6), draw(dice, 7))
     dark = (dot(n, s) <= 0.0) | blocked(scene, q, s, FAR + 0.0 * p[0])
@@ -98,28 +98,28 @@ def bounce(
     group: int, n: Vector, v: Vector, colour: Vector, alpha: Value, metallic: Value, pick: Value, u1: Value, u2: Value
 ) -> tuple[Vector, Vector, Value]:
     """(direction, weight, mirror): where a path goes on from a first surface; a mirror still sees the lamps."""
-    l = cosine_direction(n, u1, u2)
+    to = cosine_direction(n, u1, u2)
     weight = colour
     mirror = pick < -1.0
     if group == RUBBER:
         outer, inner = fresnel(dot(n, v), 1.2), fresnel(dot(n, v), 1.4)
         shiny, g = ggx_direction(n, v, 0.35, 0.35, u1, u2)
-        body = (1.0 - inner) + inner * PI * velvet(n, v, l) / maximum(dot(n, l), 0.05)
+        body = (1.0 - inner) + inner * PI * velvet(n, v, to) / maximum(dot(n, to), 0.05)
         glossy = pick < outer
         weight = choose(glossy, (0.8 * g, 0.8 * g, 0.8 * g), scaled(colour, body))
-        l = choose(glossy, shiny, l)
+        to = choose(glossy, shiny, to)
     elif group == METAL:
         mirror = pick < 0.6
         ax = where(mirror, MIRROR_X + 0.0 * pick, GLOSS_X + 0.0 * pick)
         ay = where(mirror, MIRROR_Y + 0.0 * pick, GLOSS_Y + 0.0 * pick)
-        l, g = ggx_direction(n, v, ax, ay, u1, u2)
+        to, g = ggx_direction(n, v, ax, ay, u1, u2)
         weight = scaled(colour, g)
     elif group == TEXTURED:
         shiny, g = ggx_direction(n, v, alpha, alpha, u1, u2)
         polished = pick < metallic
         weight = choose(polished, scaled(colour, g), colour)
-        l = choose(polished, shiny, l)
-    return l, weight, mirror
+        to = choose(polished, shiny, to)
+    return to, weight, mirror
 
 
 def ground_light(scene: Value, p: Vector, t: Value, colour: Vector) -> Vector:
@@ -148,16 +148,16 @@ def one_lamp(
     colour = (1.0 + 0.0 * c, 1.0 + 0.0 * c, 1.0 + 0.0 * c)
     u = pick
     for k in range(LAMPS):
-        l, away, e = towards_lamp(scene, k, p, u1, u2)
+        to, away, e = towards_lamp(scene, k, p, u1, u2)
         shine = lamp_colour(scene, k)
         grey = luminance(shine)
-        slant = maximum(dot(n, l), 0.0)
+        slant = maximum(dot(n, to), 0.0)
         gives = grey * slant * e
         total = total + gives
         share = gives / maximum(total, 1e-9)
         take = u < share
         u = where(take, u / maximum(share, 1e-9), (u - share) / maximum(1.0 - share, 1e-9))
-        s = choose(take, l, s)
+        s = choose(take, to, s)
         far = where(take, away, far)
         c = where(take, slant, c)
         colour = (
@@ -185,12 +185,12 @@ def vertex(
     colour, alpha, metallic = look(scene, who, p, n, plain)
     metal = (kind == METAL) | (metallic > 0.5)
     floor = who == GROUND
-    l, e, far, c = one_lamp(scene, p, n, draw(dice, j), draw(dice, j + 1), draw(dice, j + 2))
-    dark = nobody | (c <= 0.0) | blocked(scene, clear_of(p, n), l, far)
+    to, e, far, c = one_lamp(scene, p, n, draw(dice, j), draw(dice, j + 1), draw(dice, j + 2))
+    dark = nobody | (c <= 0.0) | blocked(scene, clear_of(p, n), to, far)
     sharp = mirror & (kind == METAL)
     lx = where(sharp, GLOSS_X + 0.0 * t, maximum(alpha, BLURRED))
     ly = where(sharp, GLOSS_Y + 0.0 * t, maximum(alpha, BLURRED))
-    spot = where(sharp, 0.4 + 0.0 * t, 1.0 + 0.0 * t) * ggx(n, v, l, lx, ly) / maximum(c, 0.02)
+    spot = where(sharp, 0.4 + 0.0 * t, 1.0 + 0.0 * t) * ggx(n, v, to, lx, ly) / maximum(c, 0.02)
     f = scaled(colour, where(metal, spot, 1.0 / PI + 0.0 * t))
     light = choose(dark, scaled(e, 0.0), times(f, e))
     around = ground_light(scene, p, tg, colour)

@@ -75,9 +75,9 @@ def run(options: Options) -> int:
     if scenes and any(count is not None for count in asked):
         counts = {split: counts[split] for split, count in zip(SPLITS, asked, strict=True) if count is not None}
     files = {split: folder / f"{split}.npz" for split in counts}
-    for file in (path for file in files.values() for path in (file, described(file))):
-        if file.exists():
-            raise AkornError(f"{file} already exists; choose another folder or remove it")
+    for path in (path for file in files.values() for path in (file, described(file))):
+        if path.exists():
+            raise AkornError(f"{path} already exists; choose another folder or remove it")
     make_folder(folder)
     if scenes:
         make_scenes(options, counts, files)

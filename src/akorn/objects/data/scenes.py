@@ -54,8 +54,8 @@ def batches(
 def numbers_of(indices: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Numbers of scenes that belong to a batch of an endless set: new ones for every batch of every epoch.
 
-    An epoch's batches are slices of a permutation of its own, so that the digest of a batch's indices is its name; a run
-    that goes on from a checkpoint sees the same scenes again.
+    An epoch's batches are slices of a permutation of its own, so that the digest of a batch's indices names it. A run
+    that goes on from a checkpoint continues with the same scenes.
     """
     digest = hashlib.sha256(np.asarray(indices, np.int64).tobytes()).digest()
     first = np.uint64(int.from_bytes(digest[:8], "big") >> 1)
