@@ -60,15 +60,24 @@ def _spread(albedo: float) -> Array:
 
 
 @cache
-def _on_device(device: str, dtype: torch.dtype, albedo: float) -> tuple[Tensor, Tensor, Tensor]:
+def _on_device(device: str) -> tuple[Tensor, Tensor, Tensor]:
     points, normals, _ = cells()
-    return tuple(torch.tensor(a, device=device, dtype=dtype) for a in (points, normals, _spread(albedo)))  # type: ignore[return-value]
+    spread = _spread(g.ALBEDO)
+    return (
+        torch.tensor(points, device=device),
+        torch.tensor(normals, device=device),
+        torch.tensor(spread, device=device),
+    )
 
 
 def ground_grid(lamps: Tensor, albedo: Tensor | None = None) -> Tensor:
-    """The grids [B, 6, CELLS] of scenes with lamps [B, 3, LAMP]; albedo [B, 3]: the ground's mean colour, or 0.8."""
-    points, normals, spread = _on_device(str(lamps.device), lamps.dtype, g.ALBEDO)
-    place, shines, radiance, side = lamps[..., :3], lamps[..., 9:12], lamps[..., 12:15], lamps[..., 15]
+    """The grids [B, 6, CELLS] of scenes with lamps [B, 3, LAMP]; albedo [B, 3]: the ground's mean colour, or 0.8.
+
+    It is computed in float64, so that a scene's grid does not depend on the scenes beside it.
+    """
+    points, normals, spread = _on_device(str(lamps.device))
+    there = lamps.double()
+    place, shines, radiance, side = there[..., :3], there[..., 9:12], there[..., 12:15], there[..., 15]
     way = place[:, :, None] - points  # [B, 3, N, 3]
     square = (way**2).sum(-1)
     far = square.sqrt()
@@ -76,10 +85,11 @@ def ground_grid(lamps: Tensor, albedo: Tensor | None = None) -> Tensor:
     here = (way * normals).sum(-1) / far
     e = lit.clamp(min=0) * here.clamp(min=0) / square * (side**2)[..., None]  # [B, 3, N]
     direct = torch.einsum("bkn,bkc->bcn", e, radiance)
-    sun = torch.tensor([SUN_X, SUN_Y, SUN_Z], device=lamps.device, dtype=lamps.dtype)
+    sun = torch.tensor([SUN_X, SUN_Y, SUN_Z], device=lamps.device, dtype=torch.float64)
     direct = direct + SUN * (normals @ sun).clamp(min=0)
     around = direct @ spread.T  # [B, 3, N]
     if albedo is None:
-        return torch.cat([around, g.ALBEDO * (direct + around)], 1)
-    around = around * (albedo / g.ALBEDO)[..., None]
-    return torch.cat([around, albedo[..., None] * (direct + around)], 1)
+        return torch.cat([around, g.ALBEDO * (direct + around)], 1).to(lamps.dtype)
+    own = albedo.double()[..., None]
+    around = around * (own / g.ALBEDO)
+    return torch.cat([around, own * (direct + around)], 1).to(lamps.dtype)
