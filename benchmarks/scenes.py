@@ -160,7 +160,7 @@ def picture(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, 
     for kind in FAMILIES:
         shots = Studio(family_of(kind), "test", 0, device, 128, words.samples).shots(range(5))
         assert shots.labels is not None
-        marked = [colour_labels(mask) for mask in shots.labels.cpu().numpy()]
+        marked = [colour_labels(mask) for mask in shots.labels.short().cpu().numpy()]
         rows += [np.concatenate(list(shots.images.permute(0, 2, 3, 1).cpu().numpy()), 1), np.concatenate(marked, 1)]
     Image.fromarray(np.concatenate(rows)).save(words.file, optimize=True)
     print(f"wrote {words.file}")

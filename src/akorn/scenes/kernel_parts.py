@@ -162,8 +162,9 @@ def look(scene: Any, who: Any, p: Any, n: Any, plain: Any) -> Any:
     alpha, metallic = 0.0 * p[0], 0.0 * p[0]
     colour = plain
     if WITH_TEXTURES:
+        patterned = attribute(scene, who, KIND) == TEXTURED
         for k in range(ROWS):
-            mine = (who == k) & (row_of(scene, k, KIND) == TEXTURED)
+            mine = (who == k) & patterned
             if some(mine):
                 axis = into_turned(n, row_of(scene, k, COS), row_of(scene, k, SIN))
                 kind = row_of(scene, k, PATTERN).to(tl.int32)
@@ -181,8 +182,9 @@ def look_bumpy(scene: Any, who: Any, p: Any, n: Any, d: Any, plain: Any) -> Any:
     colour = plain
     out = n
     if WITH_TEXTURES:
+        patterned = attribute(scene, who, KIND) == TEXTURED
         for k in range(ROWS):
-            mine = (who == k) & (row_of(scene, k, KIND) == TEXTURED)
+            mine = (who == k) & patterned
             if some(mine):
                 c, s = row_of(scene, k, COS), row_of(scene, k, SIN)
                 kind = row_of(scene, k, PATTERN).to(tl.int32)
