@@ -59,9 +59,9 @@ def cropped_view(size: int = 128) -> View:
 
 @cache
 def _filter() -> NDArray[np.float64]:
-    """The inverse of the Blackman-Harris filter's integral, 1.5 pixels wide, at 1025 places."""
-    x = np.linspace(-0.75, 0.75, 4097)
-    v = 2 * np.pi * (x / 1.5 + 0.5)
+    """The inverse of the Blackman-Harris filter's integral, 1.5 pixels to each side, at 1025 places."""
+    x = np.linspace(-1.5, 1.5, 4097)
+    v = 2 * np.pi * (x / 3.0 + 0.5)
     y = 0.35875 - 0.48829 * np.cos(v) + 0.14128 * np.cos(2 * v) - 0.01168 * np.cos(3 * v)
     total = np.concatenate([[0], np.cumsum((y[1:] + y[:-1]) / 2)])
     return np.interp(np.linspace(0, 1, 1025), total / total[-1], x)
