@@ -1,15 +1,17 @@
 """The renderer of scenes: how near it is to the original, how quick it is, and what it costs a training step.
 
 python benchmarks/scenes.py compare --data FOLDER --page PAGE [--samples 64] [--record results]
+python benchmarks/scenes.py truth --data FOLDER --out FILE.npz
 python benchmarks/scenes.py speed [--kind clevr] [--count 1024] [--samples 16] [--record results]
 python benchmarks/scenes.py step [RECIPE …] [--batch 256] [--record results]
 python benchmarks/scenes.py picture FILE [--samples 32]
 
 "compare" takes a folder with `true-renders.npz` (`images` [N, 240, 320, 3] and `masks` [N, 240, 320], bytes) and
 `scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both beside each other. The
-pictures of the folder go nowhere else. "speed" times whole scenes after the benchmark's crop: drawing, the check that
-every object is visible, colours and masks. "step" times a training step with stored pictures and with pictures that are
-rendered as it goes. "picture" shows the first five test scenes of each kind and their masks.
+pictures of the folder go nowhere else. "truth" cuts the same true renders to the benchmark's crop, for `akorn eval MODEL
+--data FILE.npz`. "speed" times whole scenes after that crop: drawing, the check that every object is visible, colours
+and masks. "step" times a training step with stored pictures and with pictures that are rendered as it goes. "picture"
+shows the first five test scenes of each kind and their masks.
 """
 
 from __future__ import annotations
@@ -25,7 +27,18 @@ import numpy as np
 import torch
 
 from akorn.ledger import write_record
-from akorn.scenes import FAMILIES, Studio, arrays, colours, family_of, labels, scene_of, to_levels, whole_view
+from akorn.scenes import (
+    FAMILIES,
+    Studio,
+    arrays,
+    colours,
+    cropped_view,
+    family_of,
+    labels,
+    scene_of,
+    to_levels,
+    whole_view,
+)
 
 
 def compare(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
@@ -69,6 +82,22 @@ def compare(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, 
     )
     print(f"{title}\nwrote {words.page / 'index.html'}")
     return metrics, {"samples": words.samples, "scenes": rows}, hashlib.sha256(data).hexdigest()
+
+
+def truth(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
+    """True renders in the benchmark's crop, with their masks, as a file that `akorn eval` reads."""
+    from akorn.objects.data.npz import write_npz
+    from akorn.objects.data.picture_sets import Pictures
+
+    with np.load(words.data / "true-renders.npz") as archive:
+        images, masks = archive["images"], archive["masks"]
+    view = cropped_view(128)
+    rows, columns = (np.floor(np.array(places)).astype(int) for places in (view.rows, view.columns))
+    cut = np.ascontiguousarray(images[:, rows[:, None], columns].transpose(0, 3, 1, 2))
+    labels_there = masks[:, rows[:, None], columns].astype(np.int16)
+    write_npz(words.out, Pictures(cut, labels_there, None, 11, "clevr"))
+    print(f"wrote {words.out} ({len(cut)} pictures)")
+    return {}, {}, "none"
 
 
 def speed(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
@@ -172,7 +201,7 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-COMMANDS = {"compare": compare, "speed": speed, "step": step, "picture": picture}
+COMMANDS = {"compare": compare, "speed": speed, "step": step, "picture": picture, "truth": truth}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -181,6 +210,9 @@ if __name__ == "__main__":
     one.add_argument("--data", type=Path, required=True)
     one.add_argument("--page", type=Path, required=True)
     one.add_argument("--samples", type=int, default=64)
+    five = commands.add_parser("truth")
+    five.add_argument("--data", type=Path, required=True)
+    five.add_argument("--out", type=Path, required=True)
     two = commands.add_parser("speed")
     two.add_argument("--kind", default="clevr")
     two.add_argument("--count", type=int, default=1024)
@@ -192,7 +224,7 @@ if __name__ == "__main__":
     four = commands.add_parser("picture")
     four.add_argument("file", type=Path)
     four.add_argument("--samples", type=int, default=32)
-    for each in (one, two, three, four):
+    for each in (one, two, three, four, five):
         each.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
         each.add_argument("--record", type=Path)
     words = parser.parse_args()

@@ -27,6 +27,8 @@ from akorn.objects.data.sets import GENERATED, SETS
 from akorn.objects.evaluate import evaluate
 from akorn.objects.model import ObjectsNet, build
 from akorn.runtime.json_files import read_object
+from akorn.runtime.processes import is_main
+from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
 
 
@@ -153,7 +155,8 @@ class ObjectsTask(Task):
             if data.path is not None:
                 self._pictures = looked_at(load(data.path, "train", size, data.count, fit=data.fit, labels=False))
             else:
-                made = generate(data.name, "train", data.count, data.seed, labels=False)
+                with progress_bar(f"making pictures of {data.name}", wanted=is_main()) as bar:
+                    made = generate(data.name, "train", data.count, data.seed, labels=False, progress=bar)
                 self._pictures = fitted(made, size, data.fit)
         return self._pictures
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from akorn.errors import AkornError
 from akorn.scenes import layout as at
 from akorn.scenes.draws import key_of, uniform
 from akorn.scenes.families import Family
@@ -67,6 +68,8 @@ class Studio:
         samples: int = SAMPLES,
     ) -> None:
         self.family, self.device, self.samples = family, torch.device(device), samples
+        if self.device.type == "mps":  # it has no float64
+            raise AkornError("scenes cannot be rendered on an Apple GPU; use the CPU (--device cpu)")
         self.view = cropped_view(size)
         self.key = key_of("akorn scenes", family.name, split, seed)
         self.together = 4 if self.device.type == "cuda" else 1  # a GPU is asked less often

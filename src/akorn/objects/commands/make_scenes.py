@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from akorn.errors import AkornError
 from akorn.objects.data.sets import SETS, Split
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
     from akorn.scenes.studio import Studio
 
     device = pick_device(options.device)
-    if device.type == "mps":
-        raise AkornError("scenes cannot be rendered on an Apple GPU; use --device cpu")
     family = family_of(options.name, options.objects)
     size = SETS[options.name].size if options.size is None else options.size
     total = sum(counts.values())
