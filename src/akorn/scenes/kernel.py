@@ -7,6 +7,7 @@ pointers) and handed to `triton.jit`. Plain numbers in the modules become consta
 from __future__ import annotations
 
 import types
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -118,10 +119,12 @@ def colours(
     cells, lattice, offsets = tables
     out = torch.empty(count, 3, pixels, device=rows.device, dtype=torch.float32)
     kernel = built(scenes.textured)["colours_kernel"]
-    kernel[(triton.cdiv(pixels, BLOCK), count)](
-        scenes.objects, scenes.counts, scenes.lamps, scenes.camera, scenes.grid, cells, lattice, offsets, rows, columns,
-        turns, out, pixels, len(columns), pixel, samples, bounces, 0.0, BLOCK=BLOCK, num_warps=1,
-    )  # fmt: skip
+    grid = (triton.cdiv(pixels, BLOCK), count)
+    with _on(rows.device):
+        kernel[grid](
+            scenes.objects, scenes.counts, scenes.lamps, scenes.camera, scenes.grid, cells, lattice, offsets, rows,
+            columns, turns, out, pixels, len(columns), pixel, samples, bounces, 0.0, BLOCK=BLOCK, num_warps=1,
+        )  # fmt: skip
     return out
 
 
@@ -132,8 +135,15 @@ def labels(scenes: Arrays, rows: Tensor, columns: Tensor, with_normals: bool) ->
     size = pixels if with_normals else 0
     depth = torch.empty(count, size, device=rows.device)
     normals = torch.empty(count, 3, size, device=rows.device)
-    built(False)["labels_kernel"][(triton.cdiv(pixels, BLOCK), count)](
-        scenes.objects, scenes.counts, scenes.camera, rows, columns, found, depth, normals, pixels, len(columns),
-        WITH_NORMALS=with_normals, BLOCK=BLOCK, num_warps=1,
-    )  # fmt: skip
+    kernel, grid = built(False)["labels_kernel"], (triton.cdiv(pixels, BLOCK), count)
+    with _on(rows.device):
+        kernel[grid](
+            scenes.objects, scenes.counts, scenes.camera, rows, columns, found, depth, normals, pixels, len(columns),
+            WITH_NORMALS=with_normals, BLOCK=BLOCK, num_warps=1,
+        )  # fmt: skip
     return found, depth, normals
+
+
+def _on(device: torch.device) -> AbstractContextManager[object]:
+    """Launches go to this device, whichever is the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
