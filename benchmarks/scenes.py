@@ -9,9 +9,9 @@ python benchmarks/scenes.py picture FILE [--samples 32]
 "compare" takes a folder with `true-renders.npz` (`images` [N, 240, 320, 3] and `masks` [N, 240, 320], bytes) and
 `scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both beside each other.
 The pictures of the folder go nowhere else. "truth" cuts the same true renders to the benchmark's crop, for
-`akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: drawing, the check that every object is visible, colours
-and masks. "step" times a training step with stored pictures and with pictures that are rendered as it goes. "picture"
-shows the first five test scenes of each kind and their masks.
+`akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: drawing, the check that every object is
+visible, colours and masks. "step" times a training step with stored pictures and with pictures that are rendered as it
+goes. "picture" shows the first five test scenes of each kind and their masks.
 """
 
 from __future__ import annotations
