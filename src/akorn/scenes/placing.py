@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TRIES = 50
-ATTEMPTS = 400
+ATTEMPTS = 5000
 _LEFT = np.array([-0.65631, -0.75449])
 _BEHIND = np.array([-0.75449, 0.65631])
 _PLACE, _LOOK = 64, 2**20  # where the streams of places and of looks begin
