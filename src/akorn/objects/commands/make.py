@@ -104,6 +104,9 @@ def _check_scenes(options: Options, scenes: bool) -> None:
     from akorn.scenes.families import family_of
 
     family_of(options.name, options.objects)
+    from akorn.objects.data.scenes import renderer_device
+
+    renderer_device(options.device)  # a mistake is reported before a folder is made
 
 
 def _generate(options: Options, counts: Mapping[Split, int], files: Mapping[Split, Path]) -> None:

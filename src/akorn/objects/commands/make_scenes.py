@@ -22,13 +22,13 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
     Beside each npz file stands one with a line of JSON for each scene: its objects, camera and lamps.
     """
     from akorn.objects.data.npz import NpzParts
-    from akorn.runtime.devices import pick_device
+    from akorn.objects.data.scenes import renderer_device
     from akorn.runtime.files import replacing
     from akorn.runtime.progress import progress_bar
     from akorn.scenes.families import family_of
     from akorn.scenes.studio import Studio
 
-    device = pick_device(options.device)
+    device = renderer_device(options.device)
     family = family_of(options.name, options.objects)
     size = SETS[options.name].size if options.size is None else options.size
     total = sum(counts.values())

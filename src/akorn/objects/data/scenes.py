@@ -15,6 +15,8 @@ from akorn.objects.data.picture_sets import Image, Mask
 from akorn.objects.data.sets import Wanted
 
 if TYPE_CHECKING:
+    import torch
+
     from akorn.scenes.studio import Shots, Studio
 
 
@@ -22,11 +24,10 @@ def rendered(name: str) -> Callable[[Wanted], tuple[Image, Mask | None]]:
     """The function that renders pictures of a set into memory, on the best device."""
 
     def render(wanted: Wanted) -> tuple[Image, Mask | None]:
-        from akorn.runtime.devices import pick_device
         from akorn.scenes.families import family_of
         from akorn.scenes.studio import Studio
 
-        studio = Studio(family_of(name), wanted.split, wanted.seed, _able(str(pick_device())))
+        studio = Studio(family_of(name), wanted.split, wanted.seed, renderer_device())
         side = len(studio.view.rows)
         images = np.empty((wanted.count, 3, side, side), np.uint8)
         masks = np.empty((wanted.count, side, side), np.int16) if wanted.labels else None
@@ -62,6 +63,11 @@ def numbers_of(indices: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]
     return first + np.arange(len(indices), dtype=np.uint64)
 
 
-def _able(device: str) -> str:
-    """The device, unless the renderer cannot use it: Apple's GPUs lack what torch's operations need here."""
-    return "cpu" if device.startswith("mps") else device
+def renderer_device(name: str = "auto") -> torch.device:
+    """The device to render on; of an Apple GPU, which lacks float64, auto makes the CPU."""
+    import torch
+
+    from akorn.runtime.devices import pick_device
+
+    device = pick_device(name)
+    return torch.device("cpu") if name == "auto" and device.type == "mps" else device
