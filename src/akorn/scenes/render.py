@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -170,7 +172,8 @@ def _in_torch(
     y, x = rows[place // w], columns[place % w]
     out = torch.zeros(len(scenes), 3, h * w, device=rows.device, dtype=rows.dtype)
     group = max(1, min(samples, RAYS // (h * w)))
-    for b in range(len(scenes)):
+
+    def one_scene(b: int) -> None:
         one = world(scenes, b)
         cell = (place + turns[b]) % CELL_COUNT
         for used in torch.arange(samples, device=rows.device).split(group):
@@ -178,7 +181,27 @@ def _in_torch(
             o, d = eye_rays(scenes.camera[b], x.repeat(len(used)) + shift[:, 0], y.repeat(len(used)) + shift[:, 1])
             dice = Dice(cells, points, cell.repeat(len(used)), used.repeat_interleave(h * w))
             out[b] += radiance(one, dice, o, d, bounces).reshape(3, len(used), -1).sum(1)
+
+    _each(one_scene, len(scenes), rows.device)
     return out / samples
+
+
+def _each(work: Callable[[int], None], count: int, device: torch.device) -> None:
+    """Do the work for each scene; on a CPU in as many threads as torch has, each with whole scenes.
+
+    Scenes in parallel share nothing, while threads within an operation would wait for each other at every step.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or count == 1:
+        for b in range(count):
+            work(b)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="akorn-scenes") as pool:
+            list(pool.map(torch.no_grad()(work), range(count)))
+    finally:
+        torch.set_num_threads(threads)
 
 
 def labels(scenes: Arrays, view: View) -> Tensor:
@@ -205,7 +228,8 @@ def geometry(scenes: Arrays, view: View, with_normals: bool = True) -> tuple[Ten
     found = torch.empty(count, h * w, device=device, dtype=torch.uint8)
     depth = torch.empty(count, h * w if with_normals else 0, device=device, dtype=dtype)
     normals = torch.empty(count, 3, h * w if with_normals else 0, device=device, dtype=dtype)
-    for b in range(count):
+
+    def one_scene(b: int) -> None:
         one = world(scenes, b)
         o, d = eye_rays(scenes.camera[b], columns[place % w], rows[place // w])
         t, who, tg = nearest(one, o, d)
@@ -213,6 +237,8 @@ def geometry(scenes: Arrays, view: View, with_normals: bool = True) -> tuple[Ten
         if with_normals:
             depth[b] = t
             normals[b] = torch.stack(normal_at(one, who, along(o, d, t), tg))
+
+    _each(one_scene, count, device)
     if not with_normals:
         return found.reshape(count, h, w), depth, normals
     return found.reshape(count, h, w), depth.reshape(count, h, w), normals.reshape(count, 3, h, w)
