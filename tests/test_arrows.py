@@ -26,6 +26,7 @@ FORBIDDEN = {
     "export": {"kernels", "engine", *TASKS},
     "runtime": {"nn", "execution", "kernels", "engine", *TASKS},
     "ledger": {"nn", "execution", "kernels", "engine", *TASKS},
+    "scenes": {"nn", "execution", "kernels", "engine", *TASKS},
     **{task: TASKS - {task} for task in sorted(TASKS)},
 }
 

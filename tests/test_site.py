@@ -32,6 +32,7 @@ MODULES = (
     "akorn.objects",
     "akorn.oscillators",
     "akorn.robustness",
+    "akorn.scenes",
     "akorn.simulate",
     "akorn.sudoku",
     "akorn.theory",

@@ -212,7 +212,46 @@ RUNTIME = Table(
     " --precision bf16 --record results`). The paper shows bars without numbers.",
 )
 
-TABLES = (SPEED, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING)
+LIKENESS = Table(
+    "Rendered scenes beside the original",
+    ("ground", "objects", "worst scene, ground", "worst scene, objects", "masks, median IoU"),
+    (
+        Row(
+            "CLEVR",
+            tuple(
+                Cell(metric, {"kind": "bench", "name": "scenes-compare"})
+                for metric in ("ground", "objects", "worst_ground", "worst_objects", "median_iou")
+            ),
+        ),
+    ),
+    note="Scenes that were also rendered from the original's files, at 320×240: mean differences in grey levels of 255,"
+    " without their sign, and how much masks overlap (`benchmarks/scenes.py compare`). Ours have 64 rays per pixel.",
+    digits=3,
+)
+
+
+def _rendered(kind: str, device: str, label: str) -> Row:
+    match = {"kind": "bench", "name": "scenes-speed", "config.kind": kind, "config.samples": 16, **_DEVICES[device]}
+    return Row(label, (Cell("scenes_per_second", match),))
+
+
+_DEVICES: dict[str, dict[str, object]] = {
+    "gpu": {"hardware.gpu": _GPU},
+    "cpu": {"hardware.device": "cpu", "config.threads": 2},
+}
+RENDERING = Table(
+    "Rendering scenes",
+    ("scenes per second",),
+    tuple(
+        _rendered(kind, device, f"`{kind}`, {where}")
+        for kind in ("clevr", "clevrtex")
+        for device, where in (("gpu", f"one {_GPU}"), ("cpu", "two cores of a CPU"))
+    ),
+    note="128×128 pixels after the benchmark's crop, 16 rays per pixel, from random numbers to colours and masks"
+    " (`benchmarks/scenes.py speed`).",
+)
+
+TABLES = (SPEED, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING, RENDERING, LIKENESS)
 
 TITLE = "Speed: all tables"
 INTRO = """\

@@ -9,6 +9,7 @@ from . import nn as nn
 from . import objects as objects
 from . import oscillators as oscillators
 from . import robustness as robustness
+from . import scenes as scenes
 from . import simulate as simulate
 from . import sudoku as sudoku
 from . import theory as theory

@@ -185,7 +185,7 @@ def test_colours_agree_with_the_standard_library() -> None:
     assert abs(dsprites.colours(hsv).astype(int) - wanted).max() <= 1
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", [name for name in GENERATED if SETS[name].draw is not None])
 def test_pictures_do_not_depend_on_how_they_are_cut(name: str) -> None:
     whole = generate(name, "valid", 2 * BLOCK + 9, seed=3)
     for start, count in ((0, 5), (BLOCK - 2, 4), (BLOCK + 1, BLOCK + 8)):
@@ -196,7 +196,7 @@ def test_pictures_do_not_depend_on_how_they_are_cut(name: str) -> None:
     assert whole.clusters == SETS[name].clusters
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", [name for name in GENERATED if SETS[name].draw is not None])
 def test_seeds_and_splits_share_nothing(name: str) -> None:
     parts = [generate(name, split, 60, seed).images for split in ("train", "valid", "test") for seed in (0, 1)]
     together = np.concatenate(parts).reshape(360, -1)
@@ -214,7 +214,7 @@ def test_progress_and_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": "clevr"}, "'clevr' cannot be generated"),
+        ({"name": "voc"}, "'voc' cannot be generated"),
         ({"split": "all"}, "split is 'all'"),
         ({"count": 0}, "at least 1"),
         ({"start": -1}, "at least 0"),

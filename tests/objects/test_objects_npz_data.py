@@ -239,7 +239,7 @@ def test_generated_sets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(pictures, Pictures)
     assert pictures.images.shape == (9, 3, 16, 16)
     assert len(load("shapes", "valid", labels=False)) == 1000
-    for source, said in (("clevr", "clevr does not exist"), (tmp_path, "contains nothing that can be read")):
+    for source, said in (("voc", "voc does not exist"), (tmp_path, "contains nothing that can be read")):
         with pytest.raises(AkornError, match=said):
             load(source)
     with pytest.raises(AkornError, match="at least 1, got 0"):
@@ -271,5 +271,5 @@ def test_a_generated_set_whatever_the_disk_holds(tmp_path: Path, monkeypatch: py
     assert load_generated("shapes", "valid", 20, labels=False).images.shape == (1000, 1, 20, 20)
     with pytest.raises(AkornError, match="at least 1, got 0"):
         load_generated("shapes", limit=0)
-    with pytest.raises(AkornError, match="'clevr' cannot be generated"):
-        load_generated("clevr", limit=3)
+    with pytest.raises(AkornError, match="'voc' cannot be generated"):
+        load_generated("voc", limit=3)

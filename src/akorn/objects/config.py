@@ -144,6 +144,9 @@ class DataConfig:
     """How many pictures to generate, or to read at most from the path; None for the paper's number, or all."""
     seed: int = 0
     """The seed of generated pictures."""
+    endless: bool = False
+    """For rendered scenes (clevr, clevrtex): render new ones for every batch while the model trains, and store none;
+    count is then the length of an epoch."""
     fit: Literal["crop", "stretch", "refuse"] = "crop"
     """How pictures of another size than the model's are resized, also those for validation: crop keeps the largest
     square in the middle, stretch the whole picture; refuse stops instead."""

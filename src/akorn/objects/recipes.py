@@ -113,25 +113,25 @@ def dsprites_itrconv() -> ObjectsRecipe:
 
 @RECIPES.add
 def clevr_akorn() -> ObjectsRecipe:
-    """AKOrN with attention on CLEVR (Table 14); needs --data."""
+    """AKOrN with attention on CLEVR (Table 14)."""
     return _clevr(AkornConfig())
 
 
 @RECIPES.add
 def clevr_akorn_conv() -> ObjectsRecipe:
-    """AKOrN with convolution on CLEVR (Table 14); needs --data."""
+    """AKOrN with convolution on CLEVR (Table 14)."""
     return _clevr(AkornConvConfig(kernel=9))
 
 
 @RECIPES.add
 def clevr_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on CLEVR (Table 14); needs --data."""
+    """Iterative self-attention on CLEVR (Table 14)."""
     return _clevr(ItrSAConfig())
 
 
 @RECIPES.add
 def clevr_itrconv() -> ObjectsRecipe:
-    """Iterative convolution on CLEVR (Table 14); needs --data."""
+    """Iterative convolution on CLEVR (Table 14)."""
     return _clevr(ItrConvConfig(kernel=9))
 
 

@@ -20,16 +20,19 @@ from akorn.errors import AkornError
 from akorn.hub import CONFIG, load_weights, read_folder
 from akorn.objects.config import LossConfig, ObjectsRecipe, check, check_loss
 from akorn.objects.data import DeviceData, PictureSet, StreamedData, generate, load, to_device
+from akorn.objects.data.endless import EndlessScenes, endless_fingerprint
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.picture_files import FileSet, looked_at
-from akorn.objects.data.sets import GENERATED
+from akorn.objects.data.sets import GENERATED, SETS
 from akorn.objects.evaluate import evaluate
 from akorn.objects.losses import LossParts, needs_parts, terms
 from akorn.objects.model import ObjectsNet, build
 from akorn.runtime.json_files import read_object
+from akorn.runtime.processes import is_main
+from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
 
-_USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse"}
+_USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse", "endless": False}
 """Settings of the data that came later, and their values for older runs."""
 
 
@@ -81,6 +84,9 @@ class ObjectsTask(Task):
 
     def fingerprint(self) -> str:
         """SHA-256 of the pictures, or of the files' names and sizes."""
+        data = self.recipe.data
+        if data.endless:
+            return endless_fingerprint(data.name, data.seed, data.count, self.recipe.model.image_size)
         return self._training().fingerprint()
 
     def build_model(self) -> nn.Module:
@@ -93,7 +99,11 @@ class ObjectsTask(Task):
         return model
 
     def build_data(self, device: torch.device) -> Data:
-        """The training set, on the device if it fits."""
+        """The training set, on the device if it fits; or scenes that are rendered while the model trains."""
+        data = self.recipe.data
+        if data.endless:
+            self._check_validation()
+            return EndlessScenes(data.name, data.seed, device, self.recipe.model.image_size, data.count)
         training = self._training()
         self._check_validation()  # mistakes are reported before the training, not after
         pictures = to_device(training, device)
@@ -176,7 +186,8 @@ class ObjectsTask(Task):
                     found.bad = data.bad
                 self._pictures = looked_at(found)
             else:
-                made = generate(data.name, "train", data.count, data.seed, labels=False)
+                with progress_bar(f"making pictures of {data.name}", wanted=is_main()) as bar:
+                    made = generate(data.name, "train", data.count, data.seed, labels=False, progress=bar)
                 self._pictures = fitted(made, size, data.fit)
         return self._pictures
 
@@ -262,6 +273,11 @@ def _check(recipe: ObjectsRecipe) -> None:
         raise AkornError(
             f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
         )
+    if recipe.data.endless:
+        rendered = [name for name, about in SETS.items() if about.render is not None]
+        if recipe.data.path is not None or recipe.data.name not in rendered:
+            what = f"--data {recipe.data.path}" if recipe.data.path is not None else repr(recipe.data.name)
+            raise AkornError(f"data.endless is for rendered scenes ({', '.join(rendered)}), not for {what}")
     if recipe.train.batch_size < 2:
         raise AkornError(
             f"train.batch_size is {recipe.train.batch_size}, expected 2 or more: "

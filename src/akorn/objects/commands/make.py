@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,8 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, print_json
 from akorn.errors import AkornError
-from akorn.objects.data.sets import GENERATED, SETS
+from akorn.objects.commands.make_scenes import described, make_scenes
+from akorn.objects.data.sets import GENERATED, SETS, Split
 from akorn.runtime.files import make_folder
 
 NAMES = GENERATED
@@ -25,7 +27,12 @@ def _of_each(split: int) -> str:
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels."""
+    """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels.
+
+    Scenes (clevr, clevrtex and its variants) are rendered. Their files also have depth, normals (times 127) and, in
+    train-scenes.jsonl and so on, a line of JSON for each scene. With --count, --valid or --test only these parts of
+    scenes are written.
+    """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = "shapes"
     """The data set."""
@@ -36,18 +43,27 @@ class Options(CommonOptions):
     count: Annotated[int | None, tyro.conf.arg(help=f"Number of training pictures; by default {_of_each(0)}.")] = None
     valid: Annotated[int | None, tyro.conf.arg(help=f"Number of validation pictures; by default {_of_each(1)}.")] = None
     test: Annotated[int | None, tyro.conf.arg(help=f"Number of test pictures; by default {_of_each(2)}.")] = None
+    size: int | None = None
+    """For scenes: the side of pictures, after the benchmark's crop; by default 128."""
+    objects: tuple[int, int] | None = None
+    """For scenes: the least and the largest number of objects; by default 3 6, for clevrtex 3 10."""
+    samples: int = 16
+    """For scenes: rays per pixel. More give less noise and take longer."""
+    geometry: bool = True
+    """For scenes: whether to write depth and normals."""
 
 
 def run(options: Options) -> int:
     """Generate the pictures and write the three files."""
     check_seed(options.seed)
-    from akorn.objects.data.generated import default_count, generate
-    from akorn.objects.data.npz import write_npz
+    from akorn.objects.data.generated import default_count
     from akorn.objects.data.sets import SPLITS
 
     folder = options.folder
     if folder is None:
         raise AkornError(f"akorn data make {options.name} DIR: the folder is missing")
+    scenes = SETS[options.name].render is not None
+    _check_scenes(options, scenes)
     asked = (options.count, options.valid, options.test)
     counts = {
         split: default_count(options.name, split) if count is None else count
@@ -56,11 +72,47 @@ def run(options: Options) -> int:
     for option, split in zip(("--count", "--valid", "--test"), SPLITS, strict=True):
         if counts[split] < 1:
             raise AkornError(f"{option} must be at least 1, got {counts[split]}")
-    files = {split: folder / f"{split}.npz" for split in SPLITS}
-    for file in files.values():
-        if file.exists():
-            raise AkornError(f"{file} already exists; choose another folder or remove it")
+    if scenes and any(count is not None for count in asked):
+        counts = {split: counts[split] for split, count in zip(SPLITS, asked, strict=True) if count is not None}
+    files = {split: folder / f"{split}.npz" for split in counts}
+    for path in (path for file in files.values() for path in (file, described(file))):
+        if path.exists():
+            raise AkornError(f"{path} already exists; choose another folder or remove it")
     make_folder(folder)
+    if scenes:
+        make_scenes(options, counts, files)
+    else:
+        _generate(options, counts, files)
+    if options.json:
+        print_json({split: str(file) for split, file in files.items()})
+    else:
+        print("wrote " + ", ".join(f"{file} ({counts[split]} pictures)" for split, file in files.items()))
+    return 0
+
+
+def _check_scenes(options: Options, scenes: bool) -> None:
+    """AkornError for options that scenes cannot have, or that only they have."""
+    if not scenes:
+        for name in ("size", "objects"):
+            if getattr(options, name) is not None:
+                raise AkornError(f"--{name} is for scenes that are rendered, not for {options.name}")
+        return
+    for name in ("size", "samples"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise AkornError(f"--{name} must be at least 1, got {value}")
+    from akorn.scenes.families import family_of
+
+    family_of(options.name, options.objects)
+    from akorn.objects.data.scenes import renderer_device
+
+    renderer_device(options.device)  # a mistake is reported before a folder is made
+
+
+def _generate(options: Options, counts: Mapping[Split, int], files: Mapping[Split, Path]) -> None:
+    """Draw the pictures of other sets, part by part."""
+    from akorn.objects.data.generated import generate
+    from akorn.objects.data.npz import write_npz
     from akorn.runtime.progress import progress_bar
 
     total = sum(counts.values())
@@ -74,8 +126,3 @@ def run(options: Options) -> int:
 
             write_npz(file, generate(options.name, split, counts[split], options.seed, progress=advance))
             done += counts[split]
-    if options.json:
-        print_json({split: str(file) for split, file in files.items()})
-    else:
-        print("wrote " + ", ".join(f"{file} ({counts[split]} pictures)" for split, file in files.items()))
-    return 0

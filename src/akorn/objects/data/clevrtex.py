@@ -18,11 +18,14 @@ from akorn.objects.data.fitting import Fit
 from akorn.objects.data.picture_files import FileSet, open_mask
 from akorn.objects.data.picture_sets import Mask
 from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.scenes import rendered
 from akorn.objects.data.sets import SETS, DataSet, Split
 
 NAMES: Mapping[str, str] = {"full": "clevrtex", "outd": "clevrtex-ood", "camo": "clevrtex-camo"}
-for _name in NAMES.values():
-    SETS.register(_name, DataSet(clusters=11, size=128))
+# As many as the published sets have; ours are rendered where no folder is given.
+_COUNTS = {"full": (40_000, 5_000, 5_000), "outd": (10_000, 1_000, 10_000), "camo": (16_000, 2_000, 2_000)}
+for _variant, _name in NAMES.items():
+    SETS.register(_name, DataSet(clusters=11, size=128, counts=_COUNTS[_variant], render=rendered(_name)))
 _SCENE = re.compile(r"CLEVRTEX_([a-z]+)_(\d+)\.png")
 _TENTHS: Mapping[Split, tuple[int, int]] = {"test": (0, 1), "valid": (1, 2), "train": (2, 10)}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from akorn.errors import AkornError
 from akorn.objects.data.picture_sets import Image, Mask, Pictures
-from akorn.objects.data.sets import GENERATED, SETS, SPLITS, DataSet, Split, check_split
+from akorn.objects.data.sets import GENERATED, SETS, SPLITS, DataSet, Split, Wanted, check_split
 from akorn.runtime.devices import machine_memory
 
 Progress = Callable[[int, int], None]
@@ -51,6 +51,9 @@ def generate(
     if count < 1 or start < 0:
         raise AkornError(f"the number of pictures must be at least 1 and the first at least 0, got {count} and {start}")
     check_memory(name, count, labels=labels)
+    if about.render is not None:
+        pictures, found = about.render(Wanted(split, seed, start, count, labels, progress))
+        return Pictures(pictures, found, None, about.clusters, name)
     try:
         images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)
         masks = np.empty((count, about.size, about.size), dtype=np.int16) if labels else None
@@ -59,12 +62,12 @@ def generate(
     stop = start + count
     for number in range(start // BLOCK, -(-stop // BLOCK)):
         # A block is always generated whole, so that its pictures do not depend on how many are wanted.
-        pictures, found = _block(name, split, seed, number)
+        drawn, marked = _block(name, split, seed, number)
         low, high = max(start, number * BLOCK), min(stop, (number + 1) * BLOCK)
         there, here = slice(low - start, high - start), slice(low - number * BLOCK, high - number * BLOCK)
-        images[there] = pictures[here]
+        images[there] = drawn[here]
         if masks is not None:
-            masks[there] = found[here]
+            masks[there] = marked[here]
         if progress is not None:
             progress(high - start, count)
     return Pictures(images, masks, None, about.clusters, name)

@@ -20,11 +20,12 @@ from akorn.errors import AkornError
 from akorn.objects.data.fitting import fitted
 from akorn.objects.data.picture_sets import Image, Mask, Pictures
 from akorn.objects.data.readers import READERS, Asked
+from akorn.objects.data.scenes import rendered
 from akorn.objects.data.sets import SETS, DataSet, Split
 from akorn.objects.data.tfrecord import Example, records
 
 # Fewer for training if the file has no more.
-SETS.register("clevr", DataSet(clusters=11, size=128, counts=(60_000, 10_000, 320)))
+SETS.register("clevr", DataSet(clusters=11, size=128, counts=(60_000, 10_000, 320), render=rendered("clevr")))
 
 ENDINGS = (".tfrecords", ".tfrecord")
 _SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$")

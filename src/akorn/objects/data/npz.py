@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import re
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,6 +97,63 @@ def write_npz(path: str | Path, pictures: Pictures) -> None:
             arrays[key] = masks.astype(np.int8) if masks.max() < 2**7 else masks
     with replacing(path) as temporary:
         np.savez_compressed(temporary, **arrays, clusters=pictures.clusters, name=pictures.name)
+
+
+class NpzParts:
+    """An npz file that is written in pieces: arrays grow on disk, and memory does not. Use it in a `with` block.
+
+    The file appears whole at the end of the block, or not at all.
+
+    Args:
+        path: the file.
+        count: how many pictures there will be.
+        clusters: the number of clusters that is written into the file.
+        name: the data set's name that is written into the file.
+
+    """
+
+    def __init__(self, path: Path, count: int, clusters: int, name: str) -> None:
+        self.path, self.count, self.clusters, self.name = path, count, clusters, name
+        self._folder = tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent)
+        self._files: dict[str, IO[bytes]] = {}
+
+    def __enter__(self) -> NpzParts:
+        return self
+
+    def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Append to each array."""
+        try:
+            for key, values in arrays.items():
+                if key not in self._files:
+                    file = self._files[key] = open(Path(self._folder.name, f"{key}.npy"), "wb")  # noqa: SIM115
+                    header = {
+                        "descr": np.lib.format.dtype_to_descr(values.dtype),
+                        "fortran_order": False,
+                        "shape": (self.count, *values.shape[1:]),
+                    }
+                    np.lib.format.write_array_header_1_0(file, header)
+                self._files[key].write(np.ascontiguousarray(values).data)
+        except OSError as error:
+            raise AkornError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        for file in self._files.values():
+            file.close()
+        try:
+            if kind is None:
+                self._pack()
+        finally:
+            self._folder.cleanup()
+
+    def _pack(self) -> None:
+        folder = Path(self._folder.name)
+        np.save(folder / "clusters.npy", np.array(self.clusters))
+        np.save(folder / "name.npy", np.array(self.name))
+        with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
+            for key in (*self._files, "clusters", "name"):
+                kind = zipfile.ZIP_DEFLATED if key == "labels" else zipfile.ZIP_STORED  # noise does not shrink
+                archive.write(folder / f"{key}.npy", f"{key}.npy", kind, 1)
+                (folder / f"{key}.npy").unlink()
 
 
 def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: bool) -> Pictures:

@@ -5,6 +5,8 @@
 
     SETS.register("voc", DataSet(clusters=4, size=256))     # a set that is read from disk
 
+    SETS.register("clevr", DataSet(…, render=rendered("clevr")))    # one that is rendered, scene by scene
+
 The package imports these modules (`akorn.objects.data`), so the registry is always complete.
 """
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from akorn.objects.data.picture_sets import Image, Mask
 
     Draw = Callable[[np.random.Generator, int], tuple[Image, Mask]]
+    Render = Callable[["Wanted"], tuple[Image, Mask | None]]
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -33,6 +36,18 @@ ALIASES: Mapping[Split, tuple[str, ...]] = {
     "valid": ("valid", "val", "validation"),
     "test": ("test",),
 }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which pictures of a rendered set are wanted."""
+
+    split: Split
+    seed: int
+    start: int
+    count: int
+    labels: bool
+    progress: Callable[[int, int], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,8 @@ class DataSet:
     """Numbers of pictures for training, validation and testing."""
     draw: Draw | None = None
     """For a generated set: a random generator and a number → that many pictures [N, C, H, W] and labels."""
+    render: Render | None = None
+    """For a set whose pictures are rendered one by one: which ones → pictures [N, C, H, W] and labels, if wanted."""
 
 
 class Sets(Registry[DataSet]):
@@ -75,7 +92,7 @@ class _Generated(Collection[str]):
         self._sets = sets
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, about in self._sets.items() if about.draw is not None)
+        return (name for name, about in self._sets.items() if about.draw is not None or about.render is not None)
 
     def __contains__(self, name: object) -> bool:
         return any(name == known for known in self)

@@ -1,0 +1,47 @@
+"""Where the numbers of a scene stand in its arrays. Imports no torch.
+
+`objects` is [scenes, ROWS, COLUMNS]: a row for each object, and one for the ground. `lamps` is [scenes, 3, LAMP]:
+place, two unit vectors along the sides, the direction of the light, radiance, side. `camera` is [scenes, 12]: place,
+right, up, backwards. `grid` is [scenes, 6, GRID_T · GRID_W]: light that reaches the ground by way of the ground
+(irradiance), and the light that leaves it (radiosity), in red, green and blue each.
+"""
+
+MOST = 10
+ROWS = 11
+GROUND = 10
+COLUMNS = 32
+
+SHAPE = 0
+X = 1
+Y = 2
+Z = 3
+SIZE = 4
+COS = 5
+SIN = 6
+BOUND = 7
+KIND = 8
+RED = 9  # green and blue follow
+SECOND = 12  # a texture's second colour
+PATTERN = 15
+SCALE = 16
+DETAIL = 17
+BUMP = 18
+ROUGH = 19
+METALLIC = 20
+SHIFT = 21  # where a solid texture is cut from, three numbers
+THIRD = 24  # a texture's third colour
+
+LAMP = 16
+LAMPS = 3
+
+GRID_T = 28
+GRID_W = 20
+CELLS = 560
+
+NOBODY = -1
+
+# kinds of surface
+LAMBERT = 0
+RUBBER = 1
+METAL = 2
+TEXTURED = 3
