@@ -62,10 +62,13 @@ BASES: dict[str, tuple[str, ...]] = {
 def options_of(base: str) -> list[str]:
     """The names of all options of a command, from the dataclasses that tyro reads."""
     from akorn.cli import COMMANDS
+    from akorn.objects.commands import pack
     from akorn.rooms import parts, recipes
 
     words = BASES[base]
-    if words[0] == "data":
+    if words[:2] == ("data", "pack"):
+        kinds = [pack.Options]
+    elif words[0] == "data":
         kinds = [module.Options for module in parts("commands.make").values() if words[2] in module.NAMES]
     elif words[0] == "eval":
         room = {SUDOKU: "sudoku", OBJECTS: "objects", CIFAR: "robustness"}[words[1]]

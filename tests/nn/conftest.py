@@ -17,6 +17,13 @@ def _sparse(n: int, symmetric: bool, blocks: bool) -> nn.Module:
     return ann.SparseCoupling(edges, 6, n, weight, symmetric=symmetric)
 
 
+def _with_mlp(channels: int, symmetric: bool) -> nn.Module:
+    inner = ann.AttentionCoupling(channels, 2, symmetric=symmetric)
+    whole = ann.FeedForwardCoupling(inner, channels)
+    nn.init.normal_(whole.contract.weight, std=0.1)  # which starts at zero
+    return whole
+
+
 # name → (coupling of n and symmetric, the shape of a state as a function of the channels)
 COUPLINGS: dict[str, tuple[Callable[[int, bool], nn.Module], Callable[[int], tuple[int, ...]]]] = {
     "dense": (lambda n, s: ann.DenseCoupling(4 * n, symmetric=s), lambda c: (2, c)),
@@ -31,6 +38,7 @@ COUPLINGS: dict[str, tuple[Callable[[int, bool], nn.Module], Callable[[int], tup
     "conv2d-periodic": (lambda n, s: ann.ConvCoupling(4 * n, 3, symmetric=s, periodic=True), lambda c: (2, c, 4, 5)),
     "attention": (lambda n, s: ann.AttentionCoupling(4 * n, 2, symmetric=s), lambda c: (2, 6, c)),
     "attention-gta": (lambda n, s: ann.AttentionCoupling(4 * n, 1, grid=(2, 3), symmetric=s), lambda c: (2, 6, c)),
+    "attention-mlp": (lambda n, s: _with_mlp(4 * n, s), lambda c: (2, 6, c)),
     "attention-pictures": (
         lambda n, s: ann.AttentionCoupling(4 * n, 1, grid=(2, 3), symmetric=s),
         lambda c: (2, c, 2, 3),

@@ -39,6 +39,11 @@ BOTH = {
     "data.augment.brightness": 0.4, "data.augment.contrast": 0.4, "data.augment.saturation": 0.4,
     "data.augment.hue": 0.1, "data.augment.jitter": 0.8, "data.augment.grey": 0.2, "data.augment.noise": 0.0,
     "valid.path": None, "valid.count": 320, "valid.clusters": None, "valid.uptile": 1, "init": None, "temperature": 0.1,
+    # what came later, as it was before
+    "train.carry.segments": None, "train.carry.halt": True, "data.size": None, "data.bad": "refuse",
+    "data.endless": False, "valid.size": None, "loss.simclr": 1.0, "loss.dense": 0.0, "loss.regions": 0.0,
+    "loss.masked": 0.0, "loss.prototypes": 0.0, "loss.samples": 8, "loss.region_count": 8, "loss.within": True,
+    "loss.hidden": 0.6, "loss.prototype_count": 512,
 }  # fmt: skip
 REMOVED: dict[str, dict[str, Any]] = {
     "shapes_vit": {

@@ -20,6 +20,7 @@ from akorn.export.facts import facts_of
 from akorn.export.onnx_file import to_onnx
 from akorn.models import WEIGHTS, card_of, create_model, load_model
 from akorn.oscillators import energy
+from akorn.settings import WEIGHTS_FILE
 from akorn.sudoku import EXAMPLES, Solver, SudokuConfig, build
 from akorn.sudoku.board import format_board, parse_board
 from akorn.sudoku.board_files import load_csv
@@ -221,7 +222,8 @@ def test_the_same_answers_on_200_boards(tmp_path: Path) -> None:
     model = load_model("sudoku")
     run = program(model)
     write.write(run, facts_of(run, model, "sudoku", ""), tmp_path / "sudoku.onnx")
-    assert (tmp_path / "sudoku.onnx").stat().st_size < 6_500_000
+    weights = (WEIGHTS / "sudoku" / WEIGHTS_FILE).stat().st_size
+    assert (tmp_path / "sudoku.onnx").stat().st_size < weights + 500_000  # they are in it once, in half precision
     plain, other = Solver.from_pretrained("sudoku", "cpu"), Solver.from_pretrained(tmp_path / "sudoku.onnx")
     assert len(boards) == 200
     for batch in np.split(boards, 4):
