@@ -28,6 +28,13 @@ from akorn.sudoku.symmetry import Symmetries
 from akorn.sudoku.voting import Precision
 
 
+_LATER: dict[str, Any] = {
+    "loss": "squares", "noise": 0.0, "init": None, "revealed": 1.0, "expansion": None, "gradient_steps": None,
+    "start": "embedding",
+}  # fmt: skip
+"""Settings that came later, with their values for older runs."""
+
+
 class TrainingBoards:
     """The training set: boards on the device, with digits revealed and symmetries drawn at every access."""
 
@@ -86,15 +93,7 @@ class SudokuTask(Task):
         recipe = self.recipe
         steps = list(recipe.steps) if recipe.steps else None
         later = {"loss": recipe.loss, "noise": recipe.noise, "init": recipe.init and Path(recipe.init).name}
-        defaults = {"loss": "squares", "noise": 0.0, "init": None, "revealed": 1.0, "expansion": None}
-        defaults |= {"gradient_steps": None, "start": "embedding"}
-        # What older runs had is left out, since their checkpoints do not name it.
-        return {
-            "model": _without(as_json(recipe.model), defaults),
-            "data": _without(data, defaults),
-            "steps": steps,
-            **_without(later, defaults),
-        }
+        return {"model": _told(as_json(recipe.model)), "data": _told(data), "steps": steps, **_told(later)}
 
     def fingerprint(self) -> str:
         """SHA-256 of the boards."""
@@ -231,10 +230,9 @@ def inherit(model: SudokuNet, init: str) -> None:
     model.load_state_dict(here)
 
 
-def _without(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that differ from these defaults, or have none."""
-    missing = object()
-    return {name: value for name, value in settings.items() if defaults.get(name, missing) != value}
+def _told(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without those that came later and have their old value: older checkpoints do not name them."""
+    return {name: value for name, value in settings.items() if name not in _LATER or _LATER[name] != value}
 
 
 def make_task(recipe: SudokuRecipe) -> SudokuTask:
