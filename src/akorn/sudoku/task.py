@@ -27,7 +27,6 @@ from akorn.sudoku.recipes import SudokuRecipe
 from akorn.sudoku.symmetry import Symmetries
 from akorn.sudoku.voting import Precision
 
-
 _LATER: dict[str, Any] = {
     "loss": "squares", "noise": 0.0, "init": None, "revealed": 1.0, "expansion": None, "gradient_steps": None,
     "start": "embedding",
