@@ -141,6 +141,9 @@ def test_bad_settings_get_one_line() -> None:
         ({"loss": "givens"}, "loss is 'givens', expected squares or blanks"),
         ({"train": replace(small().train, carry=CarryConfig()), "noise": 0.1}, "noise acts on carried states"),
         ({"data": replace(small().data, revealed=1.5)}, r"data\.revealed is 1\.5, expected from 0 to 1"),
+        ({"init": "nothing"}, "nothing"),
+        ({"model": ItrSAConfig(blocks=2)}, "itrsa with several blocks has no state that can be carried on"),
+        ({"model": EnergyTransformerConfig()}, "but energy-transformer has no state"),
     ):
         with pytest.raises(AkornError, match=message):
             SudokuTask(replace(small(), **changes))

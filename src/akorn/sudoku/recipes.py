@@ -210,7 +210,7 @@ def sudoku_hard() -> SudokuRecipe:
             precision="bf16",
             graph=True,
         ),
-        data=DataConfig(givens=(22, 26), symmetries=True, reveal=(17, 34), revealed=0.2),
+        data=DataConfig(givens=(26, 30), symmetries=True, reveal=(17, 34), revealed=0.2),
         valid=ValidConfig(count=500, steps=128),
         init="sudoku-base",
     )

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from akorn.engine.carried import Segment
 from akorn.engine.task import Batch, Task
 from akorn.errors import AkornError
-from akorn.models import load_model
+from akorn.models import check_there, load_model
 from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
-from akorn.sudoku.config import check
+from akorn.sudoku.config import EnergyTransformerConfig, ItrSAConfig, check
 from akorn.sudoku.data import SudokuData, load
 from akorn.sudoku.evaluate import evaluate
 from akorn.sudoku.net import SudokuNet, build
@@ -251,7 +251,14 @@ def _check(recipe: SudokuRecipe) -> None:
     ):
         if not fine:
             raise AkornError(f"{name} is {value!r}, expected {expected}")
-    if recipe.noise and recipe.train.carry.segments is None:
+    segments, model = recipe.train.carry.segments, recipe.model
+    deep = isinstance(model, ItrSAConfig) and model.blocks > 1
+    if segments is not None and (deep or isinstance(model, EnergyTransformerConfig)):
+        what = f"{model.architecture} with several blocks" if deep else model.architecture
+        raise AkornError(f"carry.segments is {segments}, but {what} has no state that can be carried on")
+    if recipe.init is not None:
+        check_there(recipe.init)  # before boards are generated
+    if recipe.noise and segments is None:
         raise AkornError("noise acts on carried states: set train.carry.segments")
     if recipe.valid.count < 1:
         raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")
