@@ -22,7 +22,7 @@ from akorn.models import load_model
 from akorn.objects.config import AkornConfig, LossConfig
 from akorn.objects.losses import LossParts, balanced, hidden_patches, paired_contrast, swapped_prediction
 from akorn.objects.model import build
-from akorn.objects.places import colour_regions, matches, patch_at, places, region_means, seen_regions
+from akorn.objects.places import colour_regions, feature_regions, matches, patch_at, places, region_means, seen_regions
 from akorn.objects.recipes_photos import photos_akorn
 from akorn.objects.task import make_task
 
@@ -120,6 +120,16 @@ def test_regions_follow_colours() -> None:
     torch.testing.assert_close((means[:, :, 0] * size).sum(1), torch.full((2,), 64 * 63 / 2))
 
 
+def test_regions_follow_features_whatever_their_length() -> None:
+    features = torch.zeros(1, 4, 8, 8)
+    features[:, 0, :, :3], features[:, 1, :, 3:] = 1.0, 1.0
+    features *= torch.rand(1, 1, 8, 8, generator=seeded()) + 0.1  # only the direction counts
+    labels = feature_regions(features, 2)
+    assert labels.shape == (1, 8, 8)
+    assert bool((labels[:, :, :3] == labels[:, :1, :1]).all())
+    assert bool((labels[:, :, 3:] != labels[:, :1, :1]).all())
+
+
 def test_hidden_pixels_are_not_seen_but_predicted() -> None:
     torch.manual_seed(0)
     model = build(SMALL)
@@ -144,6 +154,7 @@ def test_hidden_pixels_are_not_seen_but_predicted() -> None:
     [
         LossConfig(dense=1.0, simclr=0.0),
         LossConfig(regions=0.5, within=False),
+        LossConfig(regions=1.0, alike="features", simclr=0.0),
         LossConfig(masked=1.0, simclr=0.0),
         LossConfig(prototypes=1.0, prototype_count=8),
     ],
@@ -184,7 +195,8 @@ def learned(tmp_path: Path, device: str) -> list[float]:
     pictures.mkdir(exist_ok=True)
     for number, one in enumerate(pixels):
         Image.fromarray(one).save(pictures / f"{number}.png")
-    recipe = replace(photos_akorn(), model=SMALL, loss=LossConfig(1.0, 1.0, 1.0, 1.0, 1.0, prototype_count=8))
+    loss = LossConfig(1.0, 1.0, 1.0, 1.0, 1.0, prototype_count=8, alike="features")
+    recipe = replace(photos_akorn(), model=SMALL, loss=loss)
     train = replace(recipe.train, steps=4, batch_size=6, device=device, log_every=1, tensorboard=False)
     recipe = replace(recipe, data=replace(recipe.data, path=pictures, size=24), train=train)
     return [engine.train(make_task(recipe), recipe.train, tmp_path / device).loss, *read_curve(tmp_path / device)[1]]

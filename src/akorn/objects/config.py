@@ -188,7 +188,7 @@ class LossConfig:
     dense: float = 0.0
     """NT-Xent of single patches: a patch and the one at the same place in the other view belong together."""
     regions: float = 0.0
-    """NT-Xent of regions of similar colour (k-means on the pictures): the mean of a region's patches in both views."""
+    """NT-Xent of regions of a picture (k-means, see `alike`): the mean of a region's patches in both views."""
     masked: float = 0.0
     """Predict the pixels of hidden patches from the features of the others (mean squared error)."""
     prototypes: float = 0.0
@@ -199,6 +199,9 @@ class LossConfig:
     """Patches per picture that `dense` and `prototypes` compare."""
     region_count: int = 8
     """Regions per picture."""
+    alike: Literal["colours", "features"] = "colours"
+    """What a region's patches have in common: similar colours and places, or similar features of the model as it is,
+    from the whole picture. The latter is for a model that has learned something: start from its weights (--init)."""
     within: bool = True
     """Whether the other patches or regions of the same picture count as different in `dense` and `regions`."""
     hidden: float = 0.6

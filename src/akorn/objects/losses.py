@@ -12,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from akorn.augment.image_batch import as_float
 from akorn.augment.views import Located
 from akorn.engine.contrastive import gather_with_gradient
 from akorn.objects.config import LossConfig, ModelConfig
 from akorn.objects.net import ObjectsNet, as_tokens
-from akorn.objects.places import colour_regions, matches, region_means, seen_regions
+from akorn.objects.places import colour_regions, feature_regions, matches, region_means, seen_regions
 
 _SHARPNESS, _ROUNDS = 0.05, 3  # of the balanced assignment to prototypes
 
@@ -63,7 +64,7 @@ def terms(
         first, second = (parts.project["prototypes"](half).float() for half in pair)
         found["prototypes"] = swapped_prediction(first, second, inside, parts.prototypes, temperature)
     if loss.regions:
-        labels = colour_regions(images, loss.region_count).repeat(2, 1, 1)
+        labels = _regions(model, images, loss, generator).repeat(2, 1, 1)
         here = seen_regions(labels, views.boxes, views.mirrored, grid)
         means, size = region_means(tokens, here, loss.region_count)
         first, second = parts.project["regions"](means).float().chunk(2)
@@ -72,6 +73,16 @@ def terms(
     if loss.masked:
         found["masked"] = hidden_patches(model, views.images.chunk(2)[0], loss.hidden, generator)
     return found
+
+
+def _regions(model: ObjectsNet, images: Tensor, loss: LossConfig, generator: torch.Generator) -> Tensor:
+    """The regions of the whole pictures, labels [B, h, w]: of similar colours, or of similar features."""
+    if loss.alike == "colours":
+        return colour_regions(images, loss.region_count)
+    side = model.config.image_size
+    with torch.no_grad():
+        seen = F.interpolate(as_float(images), (side, side), mode="bilinear", align_corners=False, antialias=True)
+        return feature_regions(model.features(seen, None, generator), loss.region_count)
 
 
 def paired_contrast(first: Tensor, second: Tensor, valid: Tensor, temperature: float, *, within: bool = True) -> Tensor:

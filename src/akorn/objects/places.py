@@ -1,4 +1,4 @@
-"""Which patches of two views show the same place of a picture, and regions of similar colour in a picture."""
+"""Which patches of two views show the same place of a picture, and regions of a picture that look alike."""
 
 from __future__ import annotations
 
@@ -60,16 +60,28 @@ def _regions(images: Tensor, count: int) -> Tensor:
     seen = F.interpolate(as_float(images), (_SIDE, _SIDE), mode="bilinear", align_corners=False, antialias=True)
     line = torch.linspace(0, 1, _SIDE, device=seen.device)
     place = _PLACE * torch.stack(torch.meshgrid(line, line, indexing="ij")).expand(len(seen), -1, -1, -1)
-    points = torch.cat((seen, place), 1).flatten(2).mT  # [B, P, 3 + 2]
-    member = blocks(count, _SIDE, _SIDE, points.device).flatten(2).expand(len(points), -1, -1)  # [B, R, P]
+    return _from_blocks(torch.cat((seen, place), 1), count)
+
+
+@torch.no_grad()
+def feature_regions(features: Tensor, count: int) -> Tensor:
+    """Labels [B, h, w] of regions of similar features [B, C, h, w], compared by their angle: k-means as above."""
+    with torch.autocast(features.device.type, enabled=False):
+        return _from_blocks(F.normalize(features.float(), dim=1), count)
+
+
+def _from_blocks(maps: Tensor, count: int) -> Tensor:
+    """k-means of the points of maps [B, F, h, w], a few rounds from a grid of blocks: labels [B, h, w]."""
+    points = maps.flatten(2).mT  # [B, P, F]
+    member = blocks(count, *maps.shape[2:], points.device).flatten(2).expand(len(points), -1, -1)  # [B, R, P]
     label = member.argmax(1)
     for _ in range(_ROUNDS):
-        means = (member @ points) / member.sum(2, keepdim=True).clamp(min=1)  # [B, R, 3 + 2]
+        means = (member @ points) / member.sum(2, keepdim=True).clamp(min=1)  # [B, R, F]
         far = points.square().sum(2, keepdim=True) - 2 * points @ means.mT + means.square().sum(2)[:, None]
         far = far.masked_fill((member.sum(2) == 0)[:, None], torch.inf)  # a region that lost all its points is gone
         label = far.argmin(2)
         member = _members(label, count, points)
-    return label.unflatten(1, (_SIDE, _SIDE))
+    return label.unflatten(1, maps.shape[2:])
 
 
 def seen_regions(labels: Tensor, boxes: Tensor, mirrored: Tensor, grid: Grid) -> Tensor:

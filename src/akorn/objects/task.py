@@ -33,7 +33,7 @@ from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
 
 _USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse", "endless": False}
-"""Settings of the data that came later, and their values for older runs."""
+"""Settings of the data that came later, and their values for older runs. (So did the loss's `alike`.)"""
 
 
 class TrainingPictures:
@@ -79,8 +79,11 @@ class ObjectsTask(Task):
             if data[name] == usual:
                 del data[name]
         model = as_json(self.recipe.model)
-        loss = {} if self.recipe.loss == LossConfig() else {"loss": asdict(self.recipe.loss)}
-        return {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature, **loss}
+        said = {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
+        if self.recipe.loss != LossConfig():
+            loss = asdict(self.recipe.loss)
+            said["loss"] = {name: value for name, value in loss.items() if (name, value) != ("alike", "colours")}
+        return said
 
     def fingerprint(self) -> str:
         """SHA-256 of the pictures, or of the files' names and sizes."""
