@@ -91,7 +91,7 @@ def decode_mask(content: bytes, where: str) -> NDArray[np.int16]:
 def decode_picture(content: bytes, where: str) -> Image.Image:
     """A picture, in memory; AkornError if it is damaged."""
     try:
-        with Image.open(io.BytesIO(content), formats=("WEBP",)) as file:
+        with Image.open(io.BytesIO(content), formats=("WEBP", "PNG")) as file:
             file.load()
             return file.copy()
     except Exception as error:  # damaged bytes fail in Pillow and its codecs in many ways
