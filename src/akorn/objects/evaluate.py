@@ -25,7 +25,7 @@ from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
 # What is not said where it is the published protocol: settings that came later, which older records do not have.
-_PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO}
+_PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO, "places": 0.0}
 _CELLS = 2**22  # roughly the patches × channels clustered at one time; it determines the batch
 
 
@@ -88,18 +88,19 @@ def evaluate(
     input: int | None = None,
     read: Read = "m",
     least: float = 0.0,
+    places: float = 0.0,
     batch: int | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model's clusters on pictures with masks.
 
     clusters: by default the number in the paper's tables for the data. input: the side to which pictures are shrunk for
-    the model, while masks keep theirs. read, least: see `SegmentSettings`. batch: pictures at a time; the random starts
-    depend only on it and on the seed. Several processes (accelerate launch) share the batches, and all return the same
-    result.
+    the model, while masks keep theirs. read, least, places: see `SegmentSettings`. batch: pictures at a time; the
+    random starts depend only on it and on the seed. Several processes (accelerate launch) share the batches, and all
+    return the same result.
     """
     count = data.clusters if clusters is None else clusters
-    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed, input, read, least)
+    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed, input, read, least, places=places)
     return evaluate_counts(model, data, [count], settings, batch=batch, progress=progress)[count]
 
 

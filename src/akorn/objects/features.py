@@ -33,6 +33,13 @@ def as_points(features: Tensor, components: int = COMPONENTS) -> Tensor:
     return principal_components(points, components)
 
 
+def with_places(points: Tensor, grid: tuple[int, int], weight: float) -> Tensor:
+    """Points [B, h·w, F] of a grid → [B, h·w, F + 2]: with their row and column, from 0 to `weight`."""
+    line = [torch.linspace(0, weight, side, dtype=points.dtype, device=points.device) for side in grid]
+    place = torch.stack(torch.meshgrid(*line, indexing="ij"), 2).flatten(0, 1)  # [h·w, 2]
+    return torch.cat((points, place.expand(len(points), -1, -1)), 2)
+
+
 def principal_components(points: Tensor, components: int) -> Tensor:
     """Points [B, P, K] → their coordinates [B, P, F] along the F directions of largest variance, per picture.
 

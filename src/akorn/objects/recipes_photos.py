@@ -26,11 +26,14 @@ from akorn.objects.recipe_list import RECIPES, published_training
 _VIEWS = AugmentConfig(flip=0.5)
 
 
-def _photos(model: ModelConfig, loss: LossConfig | None = None) -> ObjectsRecipe:
-    """64 pixels in patches of 4; batches of 512 as on ImageNet, 100 epochs at a rate that falls in a half cosine."""
+def _photos(model: ModelConfig, loss: LossConfig | None = None, epochs: int = 8) -> ObjectsRecipe:
+    """64 pixels in patches of 4, pictures kept at 128; batches of 256, at a rate that falls in a half cosine.
+
+    Eight epochs of Tiny-ImageNet and VOC's photographs together, 3,608 steps, take two minutes on one H200.
+    """
     model = replace(model, image_size=64, patch=4)
-    train = replace(published_training(100, 1e-3, 512), schedule=ScheduleConfig("cosine", warmup=500))
-    data = DataConfig("photos", augment=_VIEWS)
+    train = replace(published_training(epochs), schedule=ScheduleConfig("cosine", warmup=150))
+    data = DataConfig("photos", augment=_VIEWS, size=128)
     return ObjectsRecipe(
         model=model,
         train=train,
@@ -47,6 +50,15 @@ _AKORN = AkornConfig(channels=256, blocks=3, steps=4, norm_c=True)  # Table 11, 
 def photos_akorn() -> ObjectsRecipe:
     """AKOrN on photographs of 64 pixels, three blocks: SimCLR as in the paper; needs --data."""
     return _photos(_AKORN)
+
+
+@RECIPES.add(weights="photos")
+def photos_akorn_dense() -> ObjectsRecipe:
+    """AKOrN on photographs: SimCLR, and single patches that agree in both views; for --init photos_akorn's weights.
+
+    A patch has the patches of other pictures as its negatives, not those of its own.
+    """
+    return _photos(_AKORN, LossConfig(dense=1.0, within=False), epochs=16)
 
 
 @RECIPES.add

@@ -14,7 +14,7 @@ from torch import Tensor
 from akorn.augment.image_batch import as_float
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
-from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile
+from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile, with_places
 from akorn.objects.tree import RATIO, Auto, Counts
 from akorn.runtime.devices import device_memory, pick_device
 
@@ -64,6 +64,9 @@ class SegmentSettings:
     """The least share of the points that a cluster must have; 0 for the published protocol."""
     ratio: float = RATIO
     """Where the number of clusters is "auto": merges higher than this share of the highest are undone."""
+    places: float = 0.0
+    """How much the place of a point counts beside its features, which have length 1: the picture's sides are this
+    long. 0 for the published protocol, which does not look at places."""
 
 
 class Segmenter:
@@ -88,6 +91,8 @@ class Segmenter:
                 f"the least share of a cluster is {settings.least:g}, expected from 0 to below 0.5, and the ratio"
                 f" {settings.ratio:g}, expected between 0 and 1"
             )
+        if not 0 <= settings.places < float("inf"):
+            raise AkornError(f"the weight of places is {settings.places:g}, expected 0 or more")
         if settings.read != "m" and not hasattr(model, "states"):
             raise AkornError(f"{type(model).__name__} has no states x to cluster, only its features")
         if self.settings.bilinear < 1 or self.settings.components < 1:
@@ -189,6 +194,8 @@ class Segmenter:
         grid = (features.shape[2], features.shape[3])
         settings = self.settings
         points = as_points(features, settings.components)
+        if settings.places:
+            points = with_places(points, grid, settings.places)
         cut = partitions(points, settings.method, seed=settings.seed, least=settings.least, ratio=settings.ratio)
         return lambda clusters: as_masks(cut(clusters), grid, size)
 

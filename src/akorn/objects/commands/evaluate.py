@@ -53,6 +53,9 @@ class Options(CommonOptions):
     their neighbours. 0 is the published protocol."""
     auto_ratio: float = 0.75
     """With --clusters auto: merges higher than this share of the highest one are undone."""
+    places: float = 0.0
+    """How much the place of a patch counts beside its features, which have length 1: the picture's sides are this
+    long. 0 is the published protocol, which does not look at places."""
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
@@ -105,7 +108,7 @@ def run(options: Options) -> int:
         model.clusters = count  # of a grid of blocks
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed,
-        options.input, options.read, options.least, options.auto_ratio,
+        options.input, options.read, options.least, options.auto_ratio, options.places,
     )  # fmt: skip
     counts: list[int | Literal["auto"]] = [count, *options.against_clusters]
     if options.plots is not None and not options.against_clusters:
