@@ -40,7 +40,7 @@ def test_what_has_no_room_or_other_results_is_left_out(timing, caplog):
 
     choices = [(3.0, 1.0), (float("inf"), 1.0), (1.0, 2.0), (1.0, float("nan")), (2.0, 1.001)]
     assert tune.best("key", choices, launch, result) == (2.0, 1.001)
-    assert caplog.text.count("other results") == 2
+    assert caplog.text.count("different results") == 2
 
 
 def test_the_first_where_nothing_can_be_timed(monkeypatch):
