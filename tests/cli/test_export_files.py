@@ -108,7 +108,7 @@ def test_a_baseline_leaves_as_a_folder_alone(akorn_here: Akorn, tmp_path: Path) 
 
     build(ItrSAConfig(channels=16, heads=2)).save_pretrained(tmp_path / "other")
     for ending in ("onnx", "pt2"):
-        assert_refused(akorn_here("export", "other", "--format", ending), "itrsa has no state to hand on")
+        assert_refused(akorn_here("export", "other", "--format", ending), "itrsa has no state to pass on")
 
 
 @pytest.mark.parametrize(("package", "words"), [

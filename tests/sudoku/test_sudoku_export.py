@@ -155,7 +155,7 @@ def test_other_positions_leave_too(position: str) -> None:
 
 
 def test_models_that_cannot_leave() -> None:
-    with pytest.raises(AkornError, match="itrsa has no state to hand on"):
+    with pytest.raises(AkornError, match="itrsa has no state to pass on"):
         program(build(ItrSAConfig(channels=16, heads=2)))
     with pytest.raises(AkornError, match="2 blocks"):
         program(build(SudokuConfig(channels=16, heads=2, blocks=2)))
@@ -191,8 +191,8 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
     assert (its.effort, its.votes) == (mine.effort, mine.votes)  # its answers are read at the end of a round alone
     assert not solver.can_watch
     for work, words in [
-        (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps a call: 5 steps are no multiple"),
-        (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "every step is seen with --steps 1"),
+        (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps per call: 5 steps are not a multiple"),
+        (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "to see every step, export with --steps 1"),
         (lambda: Solver.from_pretrained(path, backend="torch"), "torch cannot run"),
         (lambda: Solver.from_pretrained(path, device="cuda"), "float32 on the CPU"),
         (lambda: Solver.from_pretrained(tmp_path / "no.onnx"), "cannot be read"),
@@ -214,7 +214,7 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_same_answers_on_200_boards(tmp_path: Path) -> None:
-    """The shipped file of 16 steps a call, 64 steps: real boards where they are there, else generated ones."""
+    """The shipped file with 16 steps per call, 64 steps: real boards if they are there, otherwise generated ones."""
     if BOARDS.is_dir():
         boards = load_csv(BOARDS / "test-ood.csv")[0][:: 18_000 // 200][:200]
     else:

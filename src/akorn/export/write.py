@@ -40,7 +40,7 @@ def export_model(
         card, model = card_of(model) or default_card(found), found
     describing = rooms.parts("export")
     if model.task not in describing:
-        raise AkornError(f"models of {model.task} leave as folders alone")
+        raise AkornError(f"models of {model.task} can only be exported as folders")
     program: Program = describing[model.task].program(model, steps)
     write(program, facts_of(program, model, name, card), path)
     return program
