@@ -67,7 +67,7 @@ class _Begin(nn.Module):
 
 
 class _Between(nn.Module):
-    """What a block reads out drives the next one."""
+    """The readout of a block drives the next one."""
 
     def __init__(self, before: akn.KuramotoBlock, after: akn.KuramotoBlock) -> None:
         super().__init__()

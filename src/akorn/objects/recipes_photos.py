@@ -27,7 +27,7 @@ _VIEWS = AugmentConfig(flip=0.5)
 
 
 def _photos(model: ModelConfig, loss: LossConfig | None = None) -> ObjectsRecipe:
-    """64 pixels in patches of 4; batches of 512 as on ImageNet, 100 epochs at a rate that falls in a half cosine."""
+    """64 pixels in patches of 4; batches of 512 as on ImageNet, 100 epochs at a rate that falls along half a cosine."""
     model = replace(model, image_size=64, patch=4)
     train = replace(published_training(100, 1e-3, 512), schedule=ScheduleConfig("cosine", warmup=500))
     data = DataConfig("photos", augment=_VIEWS)
@@ -51,13 +51,13 @@ def photos_akorn() -> ObjectsRecipe:
 
 @RECIPES.add
 def photos_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on photographs, as photos_akorn; needs --data."""
+    """Iterative self-attention on photographs, like photos_akorn; needs --data."""
     return _photos(ItrSAConfig(channels=256, blocks=3, steps=4))
 
 
 @RECIPES.add
 def photos_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on photographs, about as many parameters as photos_akorn; needs --data."""
+    """A ViT of eight blocks on photographs, with about as many parameters as photos_akorn; needs --data."""
     return _photos(ViTConfig(channels=168))
 
 
