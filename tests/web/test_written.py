@@ -65,7 +65,7 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit) as end:
         main(["web", "--out", str(tmp_path)])
     assert end.value.code == 2
-    assert capsys.readouterr().err == f"akorn: {tmp_path}: is there already and not an empty folder\n"
+    assert capsys.readouterr().err == f"akorn: {tmp_path}: already exists and is not an empty folder\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

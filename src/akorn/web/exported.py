@@ -34,7 +34,7 @@ class Export(NamedTuple):
 
 
 MODELS = {
-    "sudoku": Export(SUDOKU, ("--steps", "4")),  # few steps a call, so that digits are seen to settle
+    "sudoku": Export(SUDOKU, ("--steps", "4")),  # few steps per call, so that digits are seen to settle
     **{name: Export(name) for name in ("cifar10-conv", "shapes", "tetrominoes", "dsprites")},
 }
 """What the page can ask for."""
