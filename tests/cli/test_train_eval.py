@@ -1,4 +1,4 @@
-"""Train, evaluate, list, make data and render results: the whole way of a number, tiny."""
+"""Train, evaluate, list, make data and render results: the whole path of a figure, at a tiny size."""
 
 import json
 import subprocess

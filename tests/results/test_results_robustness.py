@@ -1,4 +1,4 @@
-"""Robustness's tables: which records fill them, and what they tell of the training."""
+"""Robustness's tables: which records fill them, and what they say about the training."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_pictures_refuse_other_arrays() -> None:
 
 @pytest.fixture
 def corrupted(tmp_path: Path) -> Path:
-    """Four pictures at five severities, as published: the value of a pixel tells picture and severity."""
+    """Four pictures at five severities, as published: the value of a pixel encodes picture and severity."""
     folder = tmp_path / "CIFAR-10-C"
     folder.mkdir()
     pixels = np.arange(20, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 32, 32, 3), dtype=np.uint8)

@@ -72,7 +72,7 @@ def test_every_recipe_is_sound_and_named_after_itself(name: str) -> None:
 
 
 def made(folder: Path, recipe: str, **overrides: str) -> Path:
-    """A model's folder that says which recipe has made it."""
+    """A model's folder that says which recipe made it."""
     build(TINY).save_pretrained(folder)
     origin = {"recipe": recipe, "seed": 0, "overrides": overrides}
     (folder / "training.json").write_text(json.dumps(origin), encoding="utf-8")

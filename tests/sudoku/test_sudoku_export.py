@@ -1,4 +1,4 @@
-"""Sudoku models outside torch: blocks of steps that are handed on, and the solver by onnxruntime."""
+"""Sudoku models outside torch: blocks of steps whose states are passed on, and the solver in onnxruntime."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def relative(found: np.ndarray, wanted: Tensor) -> float:
 @pytest.mark.parametrize("name", SHIPPED)
 @torch.no_grad()
 def test_each_block_of_steps_is_torchs(name: str, batch: int) -> None:
-    """From the same state each time: the model itself, not the program that was exported, is what is compared with."""
+    """From the same state each time: the comparison is with the model itself, not with the program that was
+    exported.
+    """
     model, puzzle = shipped(name), puzzles(batch)
     state = noise(model, batch)
     block, c = model.blocks[-1], model.embedding(puzzle)
@@ -106,7 +108,7 @@ def test_the_file_says_what_it_is(name: str) -> None:
 
 @torch.no_grad()
 def test_a_first_state_leaves_the_givens_to_their_digits(small: SudokuModel) -> None:
-    """Whatever noise stands on the givens; a state that is handed on is kept there."""
+    """Whatever noise is on the givens; a state that is passed on is kept there."""
     run, puzzle = program(small, 2), puzzles(1)
     first = noise(small, 1)
     other = torch.where((puzzle > 0)[..., None], 3 * torch.randn_like(first), first)
@@ -122,7 +124,7 @@ def test_a_first_state_leaves_the_givens_to_their_digits(small: SudokuModel) -> 
 
 
 def test_a_file_of_each_format(small: SudokuModel, tmp_path: Path) -> None:
-    """What it says of itself, and that a .pt2 gives the model's numbers for any batch."""
+    """What it says about itself, and that a .pt2 gives the model's numbers for any batch."""
     run = program(small, 3)
     facts = facts_of(run, small, "mine", "---\nlicense: mit\n---\n\n# mine\n")
     write.write(run, facts, tmp_path / "mine.onnx")

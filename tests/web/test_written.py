@@ -29,7 +29,7 @@ def only_sudoku(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
 
 
 def made_of(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Let an export be this Python code, which gets the file's path."""
+    """Replace an export by this Python code, which gets the file's path."""
 
     def command(model: exported.ExportedModel) -> list[str]:
         return [sys.executable, "-c", code, str(model.path)]
