@@ -31,7 +31,7 @@ EXPORTS = (
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """The whole suite runs on all cores of a machine without a GPU, as if `-n CORES --dist worksteal` had been given.
 
-    What names files stays in one process, for which output and debugger are at hand, and so does `-n 0`. Each process
+    A run that names files stays in one process, where output and debugger are at hand, and so does `-n 0`. Each process
     begins with a run of neighbouring tests, which share what they set up.
     """
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS
@@ -47,7 +47,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of every sweep the first variant is quick; the others are marked as slow, and so are exports of whole models."""
+    """The first variant of every sweep is quick; the others are marked as slow, and so are exports of whole models."""
     here, seen = Path(__file__).parent, set()
     for item in items:
         if item.path in [here / export for export in EXPORTS]:

@@ -1,4 +1,4 @@
-"""The page "Adding things": its examples are carried out on a copy of the package, and their tests pass."""
+"""The page "Adding things": its examples are applied to a copy of the package, and their tests pass."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_example_works(name: str, copy: Path) -> None:
 
 @pytest.mark.slow
 def test_no_other_test_must_be_changed(copy: Path) -> None:
-    """All examples at once: those tests that look at everything which is registered still pass."""
+    """All examples at once: tests that look at everything that is registered still pass."""
     for block in (block for blocks in SECTIONS.values() for block in blocks):
         if block.file is not None:
             apply(block, copy)

@@ -1,4 +1,4 @@
-"""The code in README and docs runs, and what they link to is there."""
+"""The code in README and docs runs, and what they link to exists."""
 
 import re
 from pathlib import Path

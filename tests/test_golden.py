@@ -1,7 +1,7 @@
 """Numbers of the published implementation, reproduced in float64.
 
-Every case is taken from the files in tests/golden, numbers alone: sizes, N, steps, γ, heads, whether Proj is applied,
-and which parameters exist.
+Every case is taken from the files in tests/golden, which hold only numbers: sizes, N, steps, γ, heads, whether Proj is
+applied, and which parameters exist.
 """
 
 from pathlib import Path

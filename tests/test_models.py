@@ -1,4 +1,4 @@
-"""Models by name: what a name finds, and what a mistyped one is told."""
+"""Models by name: what a name finds, and the message for a mistyped one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_model_without_weights_is_not_taken_for_another() -> None:
 
 
 def test_settings_alone_need_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An untrained model of a name that ships is built of its config.json."""
+    """An untrained model with the name of shipped weights is built from their config.json."""
     model = akorn.create_model("sudoku", channels=16, heads=2)
     model.save_pretrained(tmp_path / "small")
     (tmp_path / "small" / "model.safetensors").unlink()

@@ -1,4 +1,4 @@
-"""The documentation's site: every public name has its place in the reference, and links survive the way into the site.
+"""The documentation's site: every public name has its place in the reference, and links still work on the site.
 
 `mkdocs build --strict`, which `.ci/run` calls, finds what is wrong with the pages themselves.
 """
@@ -65,7 +65,7 @@ def test_every_package_that_akorn_exports_is_asked() -> None:
 
 @pytest.mark.parametrize("name", sorted(DIRECTIVES))
 def test_the_reference_names_nothing_that_is_gone(name: str) -> None:
-    """What `akorn.a.b.c` names is found by importing, as a reader would."""
+    """What `akorn.a.b.c` names can be imported, as a reader would."""
     first, *rest = name.split(".")
     found = importlib.import_module(first)
     for part in rest:

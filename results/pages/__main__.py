@@ -1,4 +1,4 @@
-"""`python -m results.pages`: rewrite RESULTS.md and the pages of tables from the records, or check that they are so."""
+"""`python -m results.pages`: rewrite RESULTS.md and the pages of tables from the records, or check them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from results.pages.render import ROOT, pages
 
 
 def main() -> int:
-    """Render; exit status 1 where --check finds a page that differs, 2 where the records do not make a page."""
+    """Render; exit status 1 if --check finds a page that differs, 2 if the records do not make a page."""
     parser = argparse.ArgumentParser(prog="python -m results.pages", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; say which pages are not up to date")
     check = parser.parse_args().check

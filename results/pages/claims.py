@@ -1,7 +1,7 @@
 """The paper's claims and our verdicts: the words of RESULTS.md. The figures in them are looked up. Torch-free.
 
-Each claim says by `holds` what its verdict rests on. When a new record changes that, `python -m results.pages` refuses
-to render: read the figures, and judge the claim anew here.
+Each claim says by `holds` what its verdict is based on. When a new record changes that, `python -m results.pages`
+refuses to render: read the figures, and judge the claim again here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ gradients, and attacks that know how it works defeat it ([the evidence](#robustn
   that they show otherwise, **open** that we have too few figures or that they do not decide it.
 - Ours is the mean ± the sample standard deviation over seeds. One seed is one training; small differences then mean
   little.
-- Our boards, pictures and corruptions are stand-ins, generated after the descriptions of the paper's data, which cannot
-  all be had. The paper's weights are not public.
+- Our boards, pictures and corruptions are stand-ins, generated from the descriptions of the paper's data, not all of
+  which is available. The paper's weights are not public.
 - “On” says what a figure was measured on, and † that its model was trained before the mends of 18 November 2026. Since
   then the decay of the moving average grows at the start of a training, and ItrSA, ViT and the Transformer end in a
   LayerNorm, both as published.

@@ -1,7 +1,7 @@
 """Claims that compare models with each other: blocks, and AKOrN with ItrSA. Torch-free.
 
-Their records come one by one, so that each claim says beforehand what every outcome would mean: the first alternative
-that the figures support is the one on the page.
+Their records arrive one by one, so each claim says in advance what every outcome would mean: the first alternative that
+the figures support is the one on the page.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BLOCKS = _blocks()
 
 
 def _lead(of: Mapping[str, Found]) -> list[float]:
-    """By how much AKOrN's FG-ARI is ahead on each set, of ItrSA's better weights."""
+    """By how much AKOrN's FG-ARI is ahead of ItrSA's better weights, on each set."""
     return [
         of["tetro"].mean - max(of["tetro_sa"].mean, of["last"].mean),
         of["sprites"].mean - of["sprites_sa"].mean,

@@ -1,4 +1,4 @@
-"""Claims, and the figures that they rest on: looked up in the tables' records, never typed. Torch-free."""
+"""Claims, and the figures that they are based on: looked up in the tables' records, never typed. Torch-free."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Figure:
 
     @property
     def cell(self) -> Cell:
-        """The cell itself; AkornError where the table has no such row or column."""
+        """The cell itself; AkornError if the table has no such row or column."""
         rows = [row for row in self.table.rows if row.label == self.row]
         if len(rows) != 1 or self.heading not in self.table.headings:
             raise AkornError(f"{self.table.title!r} has no cell ({self.row!r}, {self.heading!r})")
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Found:
-    """What the records say of a figure: the text as tables have it, its mean, the paper's, and the records behind it.
+    """What the records say about a figure: its text in tables, its mean, the paper's figure, and the records behind it.
 
     In a claim's words `{name}` is ours and `{name.paper}` the paper's.
     """
@@ -82,7 +82,7 @@ class Verdict(StrEnum):
 
 
 def always(of: Mapping[str, Found]) -> bool:
-    """No condition: for a claim that is open for want of figures."""
+    """No condition: for a claim that is open because figures are missing."""
     return True
 
 
@@ -90,9 +90,9 @@ def always(of: Mapping[str, Found]) -> bool:
 class Claim:
     """A claim of the paper, our verdict, and why.
 
-    A verdict is a judgement; `holds` says on which relation of the figures it rests, and a page whose figures no longer
-    support a verdict is not rendered. `awaited` are figures for want of which a claim is open: it is to be judged anew
-    as soon as one of them has a record.
+    A verdict is a judgement; `holds` says on which relation of the figures it is based, and a page whose figures no
+    longer support a verdict is not rendered. A claim is open until the figures in `awaited` exist: it must be judged
+    again as soon as one of them has a record.
     """
 
     claim: str
@@ -106,9 +106,9 @@ class Claim:
     """Ours, likewise."""
     awaited: Mapping[str, Figure] = field(default_factory=dict)
     partly: Mapping[str, Figure] = field(default_factory=dict)
-    """Figures that are shown where they have records, and are dashes where they have none."""
+    """Figures that are shown if they have records, and are dashes otherwise."""
     otherwise: Claim | None = None
-    """What is said instead, under the same heading, where figures are missing or do not support this verdict."""
+    """What is said instead, under the same heading, if figures are missing or do not support this verdict."""
 
     @property
     def all_figures(self) -> dict[str, Figure]:
@@ -123,7 +123,7 @@ class Claim:
             claim = claim.otherwise
 
     def judged(self, records: Sequence[Record]) -> tuple[Claim, dict[str, Found]]:
-        """Return the first alternative that the figures support, with these; AkornError where there is none."""
+        """Return the first alternative that the figures support, and these figures; AkornError if there is none."""
         for claim in self.alternatives():
             for figure in (*claim.figures.values(), *claim.partly.values(), *claim.awaited.values()):
                 _ = figure.cell  # a mistyped row is a mistake in every alternative
@@ -135,7 +135,7 @@ class Claim:
         raise AssertionError("a claim has at least itself")
 
     def check(self, records: Sequence[Record]) -> dict[str, Found]:
-        """Return the figures; AkornError where one is missing or does not support the verdict."""
+        """Return the figures; AkornError if one is missing or does not support the verdict."""
         found = {name: look(records, figure) for name, figure in self.figures.items()}
         if not self.holds(found):
             figures = ", ".join(f"{self.figures[name].what} {each}" for name, each in found.items())
@@ -159,7 +159,7 @@ class Section:
     page: str
     claims: tuple[Claim, ...]
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    """Those that the introduction names."""
+    """Figures that the introduction names."""
     ours: bool = False
     """Whether the claims are ours and not the paper's: then they are not in the summary."""
 
@@ -169,9 +169,9 @@ Outcome = tuple[Verdict, str, Callable[[Mapping[str, Found]], bool]]
 
 
 def judge(claim: str, figures: Mapping[str, Figure], paper: str, ours: str, last: Claim, *outcomes: Outcome) -> Claim:
-    """Return a claim with these outcomes, the first that holds first; `last` is said where none does.
+    """Return a claim with these outcomes, the first that holds counts; `last` is said if none does.
 
-    Records come one by one. What each outcome would mean is said beforehand, so that pages are rendered by themselves.
+    Records arrive one by one. What each outcome would mean is said in advance, so pages render without new words.
     """
     for verdict, words, holds in reversed(outcomes):
         last = Claim(claim, verdict, words, figures, holds, paper, ours, otherwise=last)
@@ -179,7 +179,7 @@ def judge(claim: str, figures: Mapping[str, Figure], paper: str, ours: str, last
 
 
 def look(records: Sequence[Record], figure: Figure) -> Found:
-    """Return what the records say of a figure; AkornError where none of them has it."""
+    """Return what the records say about a figure; AkornError if none of them has it."""
     cell = figure.cell
     behind = chosen(records, cell)
     values = [value(record, cell.metric) for record in behind]

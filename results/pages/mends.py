@@ -1,8 +1,8 @@
 """Before and after the mends: which trainings count, and the tables of those that no longer do. Torch-free.
 
 The published experiments average weights with a decay that grows, and end ItrSA, ViT and the Transformer in a
-LayerNorm. Our first trainings did neither. Where a later one has a record, it alone counts; what it replaced stands in
-a table of its own.
+LayerNorm. Our first trainings did neither. If a later one has a record, only that one counts; what it replaced is in a
+separate table.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ MARKED = "trained before the mends"
 
 WORDS = (
     "**The mends.** Since 18 November 2026 the decay of the moving average grows at the start of a training, and ItrSA,"
-    " ViT and the Transformer end in a LayerNorm, both as published. Where a model trained after that has a record, it"
-    " alone counts, and what it replaced stands under “Before the mends”."
+    " ViT and the Transformer end in a LayerNorm, both as published. If a model trained after that has a record, only"
+    " that one counts, and what it replaced is listed under “Before the mends”."
 )
-"""What the pages say of them."""
+"""What the pages say about them."""
 
 
 def mended(record: Record) -> bool:
     """Whether a model was trained with an average that warms up, and ItrSA with its last norm."""
     ema = (record.get("extra", {}).get("training") or {}).get("ema") or {}
-    first = str((record.get("commit") or {}).get("id")).startswith("3fa2966")  # whose training.json does not tell yet
+    first = str((record.get("commit") or {}).get("id")).startswith("3fa2966")  # whose training.json does not say so yet
     return bool(ema.get("warmup")) or first
 
 

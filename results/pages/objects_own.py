@@ -1,4 +1,4 @@
-"""Object discovery: what was tried beside the paper's settings. Torch-free."""
+"""Object discovery: what was tried besides the paper's settings. Torch-free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from results.pages.mends import mended
 
 
 def most_pictures(record: Record) -> float:
-    """A cell's preference: of several records of one seed, that on the most pictures."""
+    """A cell's preference: of several records of one seed, the one on the most pictures."""
     pictures = record["config"].get("pictures")
     return float(pictures) if isinstance(pictures, int) else 0.0
 
@@ -42,7 +42,7 @@ def _tried(seed: int | None = None, precision: str = "tf32", **model: object) ->
 def _weights(
     recipe: str, steps: int, which: str, split: str = "valid", pictures: int = 1000
 ) -> Callable[[Record], bool]:
-    """The first seed of this recipe after so many steps, with these weights, on so many pictures of this split."""
+    """The first seed of this recipe after this many steps, with these weights, on this many pictures of this split."""
 
     def match(record: Record) -> bool:
         config, training = record["config"], record.get("extra", {}).get("training") or {}
@@ -135,7 +135,7 @@ TRIED = Table(
     ),
     note="On 1,000 validation pictures unless the row says otherwise. The first seven rows are the moving average of"
     " `tetrominoes_akorn` after 10 of its 50 epochs: seeds differ by more than any of the choices, and bf16 costs"
-    " nothing, so all recipes train in it. After 11,700 steps the published average, over some 5,000 steps, is better"
+    " nothing, so all recipes train in it. After 11,700 steps the published average, over about 5,000 steps, is better"
     " for AKOrN on Tetrominoes and as good on dSprites. For ItrSA on Tetrominoes the last weights (of another run of"
     " the same seed) have a much better FG-ARI, although its recipe takes the average, as AKOrN's does. On Shapes,"
     " after 100 epochs with one or two blocks, the average has about the same FG-ARI as the last weights and a better"

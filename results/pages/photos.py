@@ -24,7 +24,7 @@ _LOSSES = ("simclr", "dense", "regions", "masked", "prototypes")
 PROTOCOL = (
     "Masks at 256 × 256, the largest square in the middle of each picture; pictures shrunk to 64 × 64 for the model, so"
     " 16 × 16 patches, and 64 × 64 points with up-tiling ×4; average linkage to 4 clusters on VOC and 7 on COCO; void"
-    " pixels count nowhere. Other protocols of the field move VOC by several points."
+    " pixels are ignored. Other protocols in the field change VOC's scores by several points."
 )
 
 

@@ -48,7 +48,7 @@ _NOTE = (
 
 
 def _never(record: Record) -> bool:
-    """AutoAttack asks a single start at a time: it has not attacked the answers of several."""
+    """AutoAttack uses a single start at a time: it has not attacked the mean answers of several."""
     return False
 
 
@@ -81,8 +81,8 @@ SCRATCH = table(
     + " The paper's figures for ResNet-18 beyond clean accuracy are those of its pre-trained one. Seven kinds"
     " of training are our own; [docs/robustness.md](../docs/robustness.md) says more about them. **Then a falling"
     " rate**: the model of the row before, trained further with a new head at a learning rate that falls to 0;"
-    " AKOrN-conv, which is what ships, for 80 epochs, ResNet-18 for 50. **Last step**: gradients of each block's last"
-    " Kuramoto step alone, at a falling rate. **Fast**: half the paper's epochs, at ten times the learning rate, which"
+    " AKOrN-conv, which ships, for 80 epochs, ResNet-18 for 50. **Last step**: gradients of each block's last"
+    " Kuramoto step only, at a falling rate. **Fast**: half the paper's epochs, at ten times the learning rate, which"
     " falls to 0. **Crop last** and **AugMix last**: AugMix before crop, flip and jitter, or after the noise; the rest"
     " is the paper's unless the row says more. **A higher rate**: the paper's epochs, at ten times the learning rate,"
     " which falls to 0. **In tests too**: crop last, a higher rate, and a model that itself adds the noise to whatever"
@@ -161,7 +161,7 @@ _ATTACKS = tuple(
     for row in ((attack.label, attack.key, attack.key), _UNATTACKED.get(attack.name))
     if row is not None
 )
-"""Label, metric and attack of each row: those that are scored by starts of their own, then those with tests."""
+"""Label, metric and attack of each row: first those that are scored with their own starts, then those with tests."""
 
 
 def _attacks(models: Iterable[str], pretrained: bool) -> Table:
@@ -175,7 +175,7 @@ def _attacks(models: Iterable[str], pretrained: bool) -> Table:
         "Accuracy in percent on a random 1,000 or more of the test pictures; answers come from a single start. Where"
         " starts are random, gradients are averaged over 20 of them; FGSM, PGD and transfer are scored with starts that"
         " the attack has not seen. AutoAttack and Square count a picture only if it is right in several tests, each"
-        ' with a start of its own; the row "no attack" below shows what that leaves of unchanged pictures.',
+        ' with its own start; the row "no attack" below shows what that leaves of unchanged pictures.',
         models_are_rows=False,
     )
 
@@ -188,7 +188,7 @@ def _corruptions(models: Iterable[str], pretrained: bool, what: str, mean: str, 
         tuple(
             Row(label, tuple(cell(metric, corrupted(name, pretrained)) for name in models)) for label, metric in names
         ),
-        "In percent; answers come from a single start, on all 10,000 test pictures as our own generator corrupts them."
+        "In percent; answers come from a single start, on all 10,000 test pictures, corrupted by our own generator."
         " Its frost is a procedural texture for models trained before the mends, and has the published photographs for"
         " later ones.",
         models_are_rows=False,
@@ -203,7 +203,7 @@ CORRUPTIONS = tuple(
 )
 
 
-_PUBLISHED = {  # 100 less the errors of the row "Source", a wide ResNet, in Tab. 1 of Yang, Li and Wei (AAAI 2026)
+_PUBLISHED = {  # 100 minus the errors of the row "Source", a wide ResNet, in Tab. 1 of Yang, Li and Wei (AAAI 2026)
     "gaussian_noise": "27.7",
     "shot_noise": "34.3",
     "impulse_noise": "27.1",
@@ -296,7 +296,7 @@ CHECKS = tuple(
         ),
         "Checks that tell a defence from hidden gradients (`akorn.robustness.checks`), on a random 200 of the test"
         " pictures at 8/255; differences count beyond two standard errors of the paired difference. Transferred"
-        " pictures took part where `transfer` is among the figures. A check without figures does not apply to the"
+        " pictures were used if `transfer` is among the figures. A check without figures does not apply to the"
         " model: a ResNet, for example, has no Kuramoto steps.",
         models_are_rows=False,
     )
@@ -323,8 +323,8 @@ INTRO = """\
 step, or a fixed start, defeat it (rows “last Kuramoto steps alone” and “one start fixed” below;
 [RESULTS.md](../RESULTS.md) has the figures).
 
-Classifiers of CIFAR-10. **ECE**, the expected calibration error, is the mean distance between a classifier's confidence
-and its accuracy; 0 is perfect. A **start** is one random draw of the oscillators' initial states; a model with random
-starts gives another answer each time. **EoT** of 20 averages each gradient of an attack over 20 starts. 8/255 and
-64/255 bound how far each value of a picture may change. **AugMix** is the augmentation by mixed image operations that
-the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C."""
+These are classifiers of CIFAR-10. **ECE**, the expected calibration error, is the mean distance between a classifier's
+confidence and its accuracy; 0 is perfect. A **start** is one random draw of the oscillators' initial states; a model
+with random starts gives a different answer each time. **EoT** of 20 averages each gradient of an attack over 20 starts.
+8/255 and 64/255 bound how far each value of a picture may change. **AugMix** is the augmentation by mixed image
+operations that the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C."""

@@ -1,4 +1,4 @@
-"""The models of robustness's tables: what they are called, and the paper's figures of them. Torch-free."""
+"""The models of robustness's tables: what they are called, and the paper's figures for them. Torch-free."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ MORE_STARTS = {
     "cifar10_resnet18_always_noise02": (4, 16),
     "cifar10_resnet18_always_noise0225": (4, 16),
 }
-"""Random model → the numbers of starts of its further rows, beside one."""
+"""Random model → the numbers of starts of its other rows, besides one."""
 SAID = {1: "", 4: ", four starts", 16: ", sixteen starts"}
-"""Starts → what a row's label says of them."""
+"""Starts → what a row's label says about them."""
 
 WORDS = {False: "without pre-training", True: "after pre-training on Tiny-ImageNet"}
 """Whether pre-trained → in words."""

@@ -20,13 +20,13 @@ from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
 Protocol = Literal["first", "common"]
-"""By which protocol a model was trained: see `fits`."""
+"""The protocol by which a model was trained: see `fits`."""
 
 PICTURES = 10_000
 SOURCE = "cifar10_resnet18"
 _TRAINED = 50_000  # pictures of an epoch
 _CONTINUED = ("cifar10_akorn_conv_falling_rate", "cifar10_resnet18_crop_last_falling_rate")
-"""Recipes that train another recipe's model on, on CIFAR-10 too: that is no pre-training."""
+"""Recipes that continue another recipe's model, also on CIFAR-10: that does not count as pre-training."""
 
 
 _FREE = ("data.path", "init", "channels_last")
@@ -34,7 +34,7 @@ COMMON_PROTOCOL = tomllib.loads((Path(__file__).parents[1] / "common_protocol.to
 
 
 def operations(record: Record) -> str:
-    """With how many operations of AugMix an evaluated model was trained; the first records do not tell their nine."""
+    """With how many AugMix operations an evaluated model was trained; the first records, with nine, do not say so."""
     training = record.get("extra", {}).get("training") or {}
     return str({**DataConfig.absent, **training.get("data", {})}["augmix_operations"])
 
@@ -79,7 +79,7 @@ def fits(name: str, pretrained: bool, protocol: Protocol = "first", **wanted: fl
 
 
 def at_least(fit: Fits, **least: float) -> Fits:
-    """Those of the records with at least these settings, and gradients that 16 bits have not blurred."""
+    """The records with at least these settings, whose gradients were not blurred by 16 bits."""
 
     def hard(record: Record) -> bool:
         config = record["config"]
@@ -93,7 +93,7 @@ def at_least(fit: Fits, **least: float) -> Fits:
 
 
 def attacked(name: str, pretrained: bool, attack: str, starts: int = 1, protocol: Protocol = "first") -> Fits:
-    """Evaluations under an attack as it is meant: 8/255, enough pictures, and the budget that the attack asks for.
+    """Evaluations under a proper attack: 8/255, enough pictures, and the budget that the attack needs.
 
     attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
     other scores are averaged over.
@@ -146,7 +146,7 @@ def of_corruption(corruption: str, what: str) -> Metric:
 def of_noise(kind: str) -> Metric:
     """Accuracy under "sign" noise, ±ε on every value, or under "uniform" noise.
 
-    Of the first records, which do not tell their kind, `noise` is uniform and `noise_sign` is not.
+    In the first records, which do not name the kind, `noise` is uniform and `noise_sign` is not.
     """
 
     def look(record: Record) -> Any:
@@ -171,7 +171,7 @@ def of_check(check: str, figures: bool) -> Metric:
 
 
 def trained_for(record: Record) -> float:
-    """For how many epochs an evaluated model was trained, by its steps; 0 if the record does not tell."""
+    """For how many epochs an evaluated model was trained, by its steps; 0 if the record does not say."""
     return round(epochs(record, _TRAINED) or 0.0, 1)
 
 
@@ -190,7 +190,7 @@ def table(
     beside: str = "paper",
     always: bool = False,
 ) -> Table:
-    """A table whose note tells which models were trained for fewer epochs than their recipes say."""
+    """A table whose note says which models were trained for fewer epochs than their recipes say."""
     told = partial(_note, note, headings, rows, models_are_rows)
     return Table(title, headings, rows, told, beside=beside, marked=MARKED, always=always)
 
@@ -215,4 +215,4 @@ def _note(
         if count < whole
     ]
     text += " Of several models of one seed, the one trained longest counts."
-    return text + (f" **Trained for fewer epochs than the recipe's: {'; '.join(fewer)}.**" if fewer else "")
+    return text + (f" **Trained for fewer epochs than the recipe has: {'; '.join(fewer)}.**" if fewer else "")

@@ -68,7 +68,7 @@ _COMMON = ("AKOrN-conv, N = 2", "AKOrN-conv without Proj")
 
 
 def _supported(of: Mapping[str, Found]) -> bool:
-    """Whether the figures are such as the words say."""
+    """Whether the figures support the words."""
     return (
         min(of["rand"].mean, of["shipped"].mean, of["undefended"].mean) > 50
         and max(of["last"].mean, of["shipped_last"].mean, of["undefended_last"].mean) < 25
@@ -81,10 +81,10 @@ def _supported(of: Mapping[str, Found]) -> bool:
 
 
 def page(records: Sequence[Record]) -> str:
-    """Return the page; AkornError where a figure is missing or does not support its words."""
+    """Return the page; AkornError if a figure is missing or does not support its words."""
     found = {name: look(records, figure) for name, figure in FIGURES.items()}
     if not _supported(found):
-        raise AkornError(f"{PAGE}: the figures no longer support its words; read them and write it anew")
+        raise AkornError(f"{PAGE}: the figures no longer support its words; read them and write it again")
     seconds = {
         f"{name}_seconds": f"{found[name].records[0]['wall_time']:.0f}" for name in ("shipped", "shipped_last", "fixed")
     }
@@ -153,23 +153,24 @@ TEXT = """\
 # For a sceptic: is the robustness real?
 
 **In our reproduction it is not. The attack that the paper reports leaves {rand} % of the answers right (in the paper
-{rand.paper} %). The same attack with a better gradient leaves {last} %.** Of the model that ships, which was trained
-for 80 epochs more, they leave {shipped} and {shipped_last} %, and an attack on one fixed start leaves {fixed} %. The
-paper's weights are not public, so this page speaks of models that we trained by the paper's description. You can check
+{rand.paper} %). The same attack with a better gradient leaves {last} %.** For the model that ships, which was trained
+for 80 more epochs, they leave {shipped} and {shipped_last} %, and an attack on one fixed start leaves {fixed} %. The
+paper's weights are not public, so this page is about models that we trained by the paper's description. You can check
 it in an hour.{before}
 
 ## The claim
 
-The paper trains a classifier of CIFAR-10 on clean pictures alone. Its oscillators start at random, so the model is a
+The paper trains a classifier of CIFAR-10 on clean pictures only. Its oscillators start at random, so the model is a
 random function. Under AutoAttack (`rand`, each gradient the mean over 20 starts) with changes of at most 8/255 it keeps
 {rand.paper} %, where a ResNet-18 keeps nothing. Without the projection Proj it keeps 0.1 %.
 
 ## The attack, in ten lines
 
 A layer takes T = 3 steps x ← Π[x + γ(Ωx + Proj(C + Jx))], and the picture acts on each of them through C. The steps are
-chaotic, so a gradient through all of them holds for less than a grey level and for one start alone. But how the *last*
-step answers to C, with the state before it as given, is smooth. So the attack takes that gradient and no other. Forward
-nothing changes: what it finds is judged by the model as it is, from starts that the attack has not seen.
+chaotic, so a gradient through all of them is valid over less than a grey level and for one start only. But how the
+*last* step responds to C, with the state before it held fixed, is smooth. So the attack uses only that gradient. The
+forward pass does not change: the adversarial pictures are judged by the model as it is, from starts that the attack has
+not seen.
 
 ```python
 import torch
@@ -206,7 +207,7 @@ akorn eval cifar10-conv $C10 --attacks autoattack-standard                  # wi
 python examples/adversarial.py                                              # our own drawings, on a CPU
 ```
 
-On an H200 the three evaluations took {shipped_seconds}, {shipped_last_seconds} and {fixed_seconds} seconds. On a CPU
+On an H200 the three evaluations took {shipped_seconds}, {shipped_last_seconds} and {fixed_seconds} seconds. On a CPU,
 try `--limit 100 --attacks pgd,pgd-adaptive --attack-limit 32 --attack-steps 10 --eot 4`.
 
 ![Eight drawings and what the attack makes of them; the model now gives other answers](images/adversarial.png)
@@ -231,8 +232,8 @@ difference, and so a gradient, grows by exp(λ) with every step. The model was t
 
 {exponents}
 
-How far a gradient of an *untrained* network holds: the cosine, in percent, between gradients a quarter of a grey level
-apart (`benchmarks/gradients.py --untrained`). Chaos comes with the large steps, before any training.
+How far a gradient of an *untrained* network is valid: the cosine, in percent, between gradients a quarter of a grey
+level apart (`benchmarks/gradients.py --untrained`). Chaos comes with the large steps, before any training.
 
 {gradients}
 
@@ -245,10 +246,10 @@ are at least as rough, should survive the same attack; the paper reports 0.1 %. 
 
 ## What remains true
 
-- **Random noise.** With ±64/255 on every value {noise} % of the answers are right, ResNet-18 has {noise_resnet} %. The
+- **Random noise.** With ±64/255 on every value, {noise} % of the answers are right; ResNet-18 has {noise_resnet} %. The
   model has seen no noise in training.
-- **Corruptions.** {corrupted} % are right in the mean over fifteen kinds, of ResNet-18's answers {corrupted_resnet} %.
-  The corruptions are our own generator's.
+- **Corruptions.** On average over fifteen kinds {corrupted} % are right; ResNet-18 has {corrupted_resnet} %. The
+  corruptions come from our own generator.
 - **Calibration, by the mean over starts.** On corrupted pictures the calibration error of `cifar10-conv` is {ece1} from
   one start and {ece16} from sixteen, at {right1} and {right16} % right. A ResNet-18 that adds noise to its own input
   has {noisy_ece1} and {noisy_ece16}: averaging over random starts calibrates it too.
@@ -257,6 +258,6 @@ are at least as rough, should survive the same attack; the paper reports 0.1 %. 
 
 A model of this kind, trained by anybody, that keeps its accuracy under `autoattack-adaptive` and passes
 `akorn eval MODEL --checks`. [Robustness and calibration](robustness.md) explains the checks, and
-[results/robustness.md](../results/robustness.md) has all tables. All figures here come from the records in `results/`
-by `python -m results.pages`.
+[results/robustness.md](../results/robustness.md) has all tables. All figures here come from the records in `results/`,
+through `python -m results.pages`.
 """

@@ -1,4 +1,4 @@
-"""How fast things are: whole work beside the published code, the loader, clustering. Torch-free."""
+"""How fast things are: whole tasks compared with the published code, the loader, clustering. Torch-free."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ SPEED = Table(
         ),
     ),
     note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
-    " weights and optimiser while the graph is recorded and run. Beside them stands the published implementation as it"
-    " ships, measured on the same kind of GPU. The first call, with empty caches, compiles kernels and tries out how to"
-    " divide the work; both are kept on disk for the next run.",
+    " weights and optimiser while the graph is recorded and run. The figures beside ours are the published"
+    " implementation's as it ships, measured on the same kind of GPU. The first call, with empty caches, compiles"
+    " kernels and tries out how to divide the work; both are kept on disk for the next run.",
     beside="published",
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ _OWN = {"kind": "bench", "name": "kernels", "hardware.gpu": _GPU, "config.precis
 
 
 def _loop(label: str, key: str) -> Row:
-    """Plain and fused as they are, the whole network compiled, a recorded step; and what first calls take."""
+    """Plain and fused as they are, the whole network compiled, a recorded step; and the time of first calls."""
     times = tuple(Cell(f"{key}/{form}/ms", _OWN) for form in ("plain", "fused", "network", "graph"))
     return Row(label, (*times, *(Cell(f"{key}/{form}/first_s", _OWN) for form in ("fused", "network", "graph"))))
 
@@ -91,8 +91,8 @@ OWN_LOOP = Table(
     ),
     note="Training steps (forward, backward, Adam) in TF32 on one H200, in one run: eager in plain PyTorch, eager with"
     " our kernels, the whole network by `torch.compile(mode=\"reduce-overhead\")`, and recorded by"
-    " `akorn.execution.graphed`, as `akorn train` does; the vote records graphs of its own. What is eager waits for"
-    " Python's launches, and varies from run to run by a third or so.",
+    " `akorn.execution.graphed`, as `akorn train` does; the vote records its own graphs. Eager steps wait for"
+    " Python's launches, and vary from run to run by a third or so.",
 )  # fmt: skip
 
 

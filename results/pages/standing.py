@@ -1,4 +1,4 @@
-"""What a figure stands on: how much of which data, and what of it is our own stand-in. Torch-free."""
+"""What a figure is based on: how much of which data, and which of it is our own stand-in. Torch-free."""
 
 from __future__ import annotations
 

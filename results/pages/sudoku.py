@@ -90,7 +90,7 @@ LARGE = Table(
         )
         for steps, votes in ((512, 1000), (128, 4096))
     ),
-    note="On 1,000 of our 18,000 OOD boards; the number of seeds stands in brackets. The paper gives the same 89.5 for"
+    note="On 1,000 of our 18,000 OOD boards; the number of seeds is in brackets. The paper gives the same 89.5 for"
     " T = 512 with 1,000 starts and for T = 128 with 4,096.",
     marked=MARKED,
 )
@@ -112,7 +112,7 @@ WITHOUT_OMEGA = Table(
             ("energy vote of 100, sum over steps", "sum", "–", "–"),
         )
     ),
-    note="What the vote gains differs much from seed to seed.",
+    note="How much the vote gains differs greatly from seed to seed.",
 )
 
 _VOTED = {
@@ -156,7 +156,7 @@ BEST = Table(
 
 
 def _trained(seeds: tuple[int, ...], attention: str = TORCH, **settings: object) -> Callable[[Record], bool]:
-    """Votes on the validation boards by models trained so; the recipe has 1e-3, tf32 and the average."""
+    """Votes on the validation boards by models trained with these settings; the recipe: 1e-3, tf32, average."""
     recipe = {"learning_rate": 1e-3, "precision": "tf32", "weights": "average"}
     places = {"learning_rate": "optimiser.learning_rate"}
     vote = {
@@ -207,4 +207,4 @@ A model fills the blanks of a board; **board accuracy** counts the boards on whi
 number of Kuramoto steps, chosen at test time. A **start** is one random draw of the oscillators' initial states. An
 **energy vote of K** answers from K starts and keeps the answer with the lowest energy, summed over the steps unless a
 row says that the last energy counts. **ID** boards have as many givens (31–42) as the training boards, **OOD** boards
-fewer (17–34). The boards are our own: they stand in for the paper's, which cannot be had."""
+fewer (17–34). The boards are our own: they stand in for the paper's, which are not available."""

@@ -25,7 +25,7 @@ _COUNTS = (1, 4, 16, 64, 100)
 
 
 def _over_votes(name: str, count: int) -> Callable[[Record], float | None]:
-    """A vote's accuracy among so many starts."""
+    """A vote's accuracy among this many starts."""
 
     def value(record: Record) -> float | None:
         told = (record.get("extra") or {}).get("over_votes") or {}
@@ -36,7 +36,7 @@ def _over_votes(name: str, count: int) -> Callable[[Record], float | None]:
 
 
 def _voted_on(data: tuple[str, int], steps: int, votes: int) -> Callable[[Record], bool]:
-    """Votes of models by the paper's protocol whose record has every vote over K."""
+    """Votes of models by the paper's protocol, if the record has every vote over K."""
     wanted = {
         "kind": "eval", "config.data": data[0], "config.boards": data[1], "config.steps": steps, "config.votes": votes
     }  # fmt: skip
@@ -143,9 +143,9 @@ HARD = Table(
         )
     ),
     note="Board accuracy in percent. The effort of a board ends when the confidence of an answer is high enough; the"
-    " solution and the rules of Sudoku are not looked at. A sample-step is one step of one start. People have collected"
+    " solution and the rules of Sudoku are not used. A sample-step is one step of one start. People have collected"
     " these boards as hard ones, and none was in training; they are not Sudoku-Extreme. `sudoku` has 4.0 million"
-    " parameters and was trained in two parts on one H200, one seed: 10,705 steps (halfway, some eight minutes), and"
+    " parameters and was trained in two parts on one H200, one seed: 10,705 steps (halfway, about eight minutes), and"
     " 7,700 steps (346 s) from those weights, with up to 24 segments instead of 16 and a rate that fell from 1.2e-3."
     " The end of the second part ships, since it was best on held-out boards of the forum (58.6 % at T = 128 from one"
     " start); it solves fewer of the 1106 boards than halfway.",
@@ -190,7 +190,7 @@ _TRIAL: dict[str, object] = {
     "task.noise": None,
     "task.loss": None,
 }
-"""What all trials had, but for what each changed; None for a setting that the record leaves out."""
+"""The settings of all trials, except for what each changed; None for a setting that the record leaves out."""
 
 
 def _tried(changed: Mapping[str, object] | None = None) -> Callable[[Record], bool]:
@@ -245,6 +245,6 @@ HARD_TRIED = Table(
     ),
     note="Less than a minute of training each on one H200, one seed, from the weights of `sudoku-base`, with carried"
     " states; scored on 1,000 boards held out of the forum's (T = 128, one start, a standard error of about 1.2"
-    " points). Each row but the first changes one thing. Only Muon is clearly better; the MLP learns as much in 1,200"
-    " steps as the model without it in 2,100. The shipped model has both.",
+    " points). Each row except the first changes one thing. Only Muon is clearly better; the MLP learns as much in"
+    " 1,200 steps as the model without it in 2,100. The shipped model has both.",
 )

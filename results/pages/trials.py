@@ -1,6 +1,6 @@
-"""Trials: models trained in another way than their recipe says, whose records fill no row of a table. Torch-free.
+"""Trials: models that were not trained as their recipe says, whose records fill no row of a table. Torch-free.
 
-`results/trials.toml` keeps what was tried under a recipe of its own that the package no longer has:
+`results/trials.toml` keeps trials that once had their own recipe, which the package no longer has:
 
     [cifar10_resnet18_fast]
     recipe = "cifar10_resnet18"
@@ -37,10 +37,10 @@ _HARMLESS = {
 
 
 def is_trial(record: Record, *harmless: str) -> bool:
-    """Say whether an evaluated model was trained in another way than its recipe says today, `harmless` settings aside.
+    """Say whether an evaluated model was not trained as its recipe says today, `harmless` settings aside.
 
-    Fewer epochs do not make a trial: the record of the training says how many there were. Where neither the package nor
-    `trials.toml` has a recipe of that name, every setting that was changed makes one.
+    Fewer epochs do not make a trial: the record of the training says how many there were. If neither the package nor
+    `trials.toml` has a recipe of that name, every changed setting makes one.
     """
     training = record.get("extra", {}).get("training") or {}
     if not training:
@@ -58,19 +58,19 @@ def is_trial(record: Record, *harmless: str) -> bool:
 
 
 def epochs(record: Record, pictures: int) -> float | None:
-    """For how many epochs of so many pictures an evaluated model was trained; None where the record does not tell."""
+    """For how many epochs of this many pictures an evaluated model was trained; None if the record does not say."""
     training = record.get("extra", {}).get("training") or {}
     recipe = settings(record["name"])
     if not training or not recipe:
         return None
-    if "steps" in training:  # fewer than its settings say where a run was not finished
+    if "steps" in training:  # fewer than its settings say if a run was not finished
         return float(training["steps"] / (pictures // recipe["train.batch_size"]))
     return float(training.get("overrides", {}).get("train.epochs", recipe["train.epochs"]))
 
 
 @lru_cache
 def settings(name: str) -> dict[str, Any]:
-    """A recipe's settings by dotted names, as JSON has them; none for a recipe that is nowhere any more."""
+    """A recipe's settings by dotted names, as JSON has them; none for a recipe that no longer exists."""
     if name in recipes():
         return _flat(recipes()[name]())
     words = _command(name, trials())
@@ -79,7 +79,7 @@ def settings(name: str) -> dict[str, Any]:
 
 @lru_cache
 def trials() -> dict[str, dict[str, Any]]:
-    """What `trials.toml` holds, by name; nothing where there is no such file."""
+    """What `trials.toml` holds, by name; nothing if there is no such file."""
     if not TRIALS.is_file():
         return {}
     try:
@@ -97,7 +97,7 @@ def _flat(recipe: Any) -> dict[str, Any]:
 
 
 def _command(name: str, known: dict[str, dict[str, Any]]) -> list[str]:
-    """What `akorn train` is told: a recipe, the overrides of what this one builds on, its own; [] if unknown."""
+    """The arguments for `akorn train`: a recipe, the overrides that this one builds on, and its own; [] if unknown."""
     if name in recipes():
         return [name]
     if name not in known:

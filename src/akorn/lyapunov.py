@@ -1,8 +1,9 @@
-"""How fast nearby states part: the largest Lyapunov exponent of a map, and of a Kuramoto layer.
+"""How fast nearby states separate: the largest Lyapunov exponent of a map, and of a Kuramoto layer.
 
-Two states that are δ apart are about δ·exp(λt) apart after t steps. Where λ is above 0 the map is chaotic: a gradient
-through t steps then grows as fast, and holds for a distance that shrinks as fast. Where it is below 0 states forget
-where they started; at 0 they keep their distance, as along a direction in which all oscillators may turn together.
+Two states that are δ apart are about δ·exp(λt) apart after t steps. If λ is above 0, the map is chaotic: a gradient
+through t steps then grows at the same rate, and is valid over a distance that shrinks at the same rate. If it is below
+0, states forget where they started; at 0 they keep their distance, as along a direction in which all oscillators may
+turn together.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from akorn.nn.kuramoto import KuramotoLayer
 __all__ = ["Map", "layer_exponent", "lyapunov_exponent"]
 
 Map = Callable[[Tensor], Tensor]
-"""One step x → x′ of states [B, …], which do not act on each other."""
+"""One step x → x′ of states [B, …], which do not interact."""
 
 
 def lyapunov_exponent(step: Map, x0: Tensor, steps: int, *, discard: int = 0, seed: int = 0) -> Tensor:
-    """The largest Lyapunov exponent a step, λ = 1/T · Σₜ ln ‖Df(xₜ)vₜ‖, for each of the states x0 [B, …]: [B], float64.
+    """The largest Lyapunov exponent per step, λ = 1/T · Σₜ ln ‖Df(xₜ)vₜ‖, of each of the states x0 [B, …]: [B],
+    float64.
 
     A random tangent vector v is carried along by the derivative of the step, in forward mode, and brought back to
     length 1 after every step. It turns towards the direction that grows fastest, so λ has an error of the order of 1/T.
@@ -32,10 +34,10 @@ def lyapunov_exponent(step: Map, x0: Tensor, steps: int, *, discard: int = 0, se
         step: the map, made of torch's operations. Divide λ by a step's time for a rate in time.
         x0: where the B trajectories start, float64 if possible.
         steps: T, over which the mean is taken.
-        discard: so many steps go before, in which x reaches its attractor and v its direction.
+        discard: number of steps before these, in which x reaches its attractor and v its direction.
         seed: draws v.
 
-    Returns: −inf where a step shrinks every nearby difference it can see to nothing.
+    Returns: λ of each state; −inf if a step shrinks every nearby difference to 0.
 
     """
     for name, value, least in (("steps", steps, 1), ("discard", discard, 0)):
@@ -74,8 +76,8 @@ def layer_exponent(
     """`lyapunov_exponent` of a layer's update from the states x, driven by c, for each of the B samples: [B].
 
     The layer is copied to float64 and eval mode. x need not be normalised; c is constant in time and in the shape of x,
-    and goes through the layer's stimulus module and bias. gamma: another step size γ than the layer's. λ is a step's;
-    λ/γ is the rate in the time of the dynamics.
+    and goes through the layer's stimulus module and bias. gamma: a step size γ instead of the layer's own. λ is per
+    step; λ/γ is the rate in the time of the dynamics.
     """
     if c.shape != x.shape:
         raise ValueError(f"c must be constant in time and in the shape of x, {list(x.shape)}, got {list(c.shape)}")
@@ -95,7 +97,7 @@ def layer_exponent(
 
 
 def _normalised(v: Tensor) -> tuple[Tensor, Tensor]:
-    """The vectors [B, …] at length 1, and their lengths [B] in float64; what has no length stays 0."""
+    """The vectors [B, …] at length 1, and their lengths [B] in float64; vectors of length 0 stay 0."""
     length = torch.linalg.vector_norm(v.double().reshape(len(v), -1), dim=1)
     safe = torch.where(length > 0, length, 1.0).to(v.dtype)
     return v / safe.reshape(-1, *[1] * (v.ndim - 1)), length

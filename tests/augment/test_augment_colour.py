@@ -32,7 +32,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def colours() -> torch.Tensor:
-    """Random colours, and those where HSV has its corners: [1, 3, 1, pixels], float64."""
+    """Random colours, and the corner cases of HSV: [1, 3, 1, pixels], float64."""
     levels = torch.tensor([0.0, 0.3, 1.0], dtype=torch.float64)
     corners = torch.cartesian_prod(levels, levels, levels)
     random = torch.rand(100, 3, generator=generator(), dtype=torch.float64)
@@ -89,7 +89,7 @@ def test_contrast_keeps_the_mean_grey_and_saturation_keeps_each_grey() -> None:
 
 
 def test_all_orders_occur() -> None:
-    """Brightness and contrast do not commute: their two orders give two results, here told apart by eye."""
+    """Brightness and contrast do not commute: their two orders give two results, which differ visibly here."""
     image = torch.tensor([0.2, 0.6]).reshape(1, 1, 1, 2)
     torch.manual_seed(0)
     seen = set()

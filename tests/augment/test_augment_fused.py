@@ -1,4 +1,4 @@
-"""The fused kernel makes the plain forms' views of the same random numbers; and who takes it."""
+"""The fused kernel makes the same views as the plain forms from the same random numbers; and when it is used."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_every_case_runs_tiny(case):
 
 
 def test_run_times_are_of_pairs_of_one_size():
-    """A training step and an answer each; with and without oscillators batch, steps and products are alike."""
+    """One training step and one answer each; batch, steps and products are the same with and without oscillators."""
     found = {}
     for piece in pieces("runtime"):
         size = (piece.size, piece.steps, [tuple(part.shape) for part in piece.inputs])
@@ -83,7 +83,7 @@ def test_recomputation_and_half_precision(case, most):
 
 
 def test_errors_are_seen():
-    """A form that computes something else is told."""
+    """A form that computes something else is reported."""
     (piece,) = pieces("solve")
     wrong = Form(lambda net, inputs, steps: 1.1 * piece.forms["plain"].forward(net, inputs, steps))
     runner = Runner(piece, CPU, "float32")
@@ -211,7 +211,7 @@ def a_sum(device):
 
 
 def test_a_row_has_the_memory_of_its_own_form(monkeypatch):
-    """Of a graph, what its recording held, and not what eager calls do."""
+    """For a graph, the memory of its recording counts, not that of eager calls."""
     monkeypatch.setattr(Runner, "recorded", lambda self, form: Recording(lambda: None, 99 << 20))
     found = {row.variant: row.peak_mib for row in bench([a_sum(CPU)], device=CPU, repeats=1)}
     assert found["graph"] == 99
@@ -219,7 +219,7 @@ def test_a_row_has_the_memory_of_its_own_form(monkeypatch):
 
 
 def test_only_the_recording_counts(monkeypatch):
-    """With an allocator made up, whose calls hold 70 bytes while they are eager and 40 while they are recorded."""
+    """With a fake allocator, whose calls hold 70 bytes while they are eager and 40 while they are recorded."""
     held = {"now": 100, "most": 0, "recording": False}
 
     @contextmanager

@@ -95,7 +95,7 @@ def test_an_unknown_work(script, capsys):
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 def test_the_sweep(tmp_path):
-    """In a process of its own, since the interpreter is chosen when kernels are first imported."""
+    """In a separate process, since the interpreter is chosen when kernels are first imported."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, SCRIPT, "--sweep", "--device", "cpu", "--size", "tiny", "--record", tmp_path]
     subprocess.run(command, env=environment, check=True, capture_output=True)

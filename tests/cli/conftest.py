@@ -42,7 +42,7 @@ def akorn_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
 
 
 def assert_refused(result: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """Exit status 2 and one line on stderr that holds the parts; nothing on stdout."""
+    """Exit status 2 and one line on stderr that contains the parts; nothing on stdout."""
     assert result.returncode == 2, result.stderr
     assert result.stderr.count("\n") == 1, result.stderr
     assert "Traceback" not in result.stderr

@@ -16,8 +16,8 @@ from typing import Any
 class FullDisk(AbstractContextManager["FullDisk"]):
     """Counts the operations that a disk may refuse, in all threads, and refuses those from number `first` on.
 
-    The write at which the disk is full leaves half of its bytes. Reading and removing always work, and so does what the
-    process says on its streams. first: from 1; 0 to refuse none.
+    The write at which the disk is full leaves half of its bytes. Reading and removing always work, and so do the
+    process's streams. first: from 1; 0 to refuse none.
     """
 
     def __init__(self, first: int = 0) -> None:
@@ -34,7 +34,7 @@ class FullDisk(AbstractContextManager["FullDisk"]):
             return 0 < self.first <= self.count
 
     def check(self) -> None:
-        """Count one operation; OSError where there is no room for it."""
+        """Count one operation; OSError if there is no room for it."""
         if self.full():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -1,4 +1,4 @@
-"""`akorn eval` on as many generated pictures as are asked for: how exact its scores are, printed and in records."""
+"""`akorn eval` on any number of generated pictures: the standard errors of its scores, printed and in records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import Akorn, assert_refused
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[object]:
-    """`akorn eval` of a tiny model that says it was trained on Tetrominoes, which are hence its data."""
+    """`akorn eval` of a tiny model that says it was trained on Tetrominoes, which are therefore its data."""
     torch.manual_seed(0)
     folder = tmp_path / "tetrominoes_akorn"
     build(AkornConfig(image_size=32, patch=8, channels=16, heads=2, steps=8)).save_pretrained(folder)

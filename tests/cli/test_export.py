@@ -1,4 +1,4 @@
-"""`akorn export`: a model out of a run's checkpoint, with the average of its weights or the last."""
+"""`akorn export`: a model from a run's checkpoint, with the average of its weights or the last ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
 
 
 def test_the_run_goes_on_with_other_weights(akorn_here: Akorn, tmp_path: Path) -> None:
-    """Which weights are taken changes nothing of the run, so it may be chosen anew."""
+    """The choice of weights changes nothing in the run, so it can be made again."""
     assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0
     again = akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run", "--resume", "--train.weights", "last")
     assert again.returncode == 0

@@ -48,15 +48,15 @@ def test_a_pt2_of_every_shipped_model(akorn_here: Akorn, tmp_path: Path, name: s
 
 
 def test_an_onnx_file_of_a_folder(akorn_here: Akorn, tmp_path: Path, mine: str) -> None:
-    """And what is there already stays there until it may be replaced."""
+    """An existing file stays until it may be replaced."""
     words = ["export", mine, "--format", "onnx", "--out", "board.onnx", "--steps"]
     done = akorn_here(*words, 2)
     assert done.returncode == 0, done.stderr
-    assert "mine: 2 steps a call" in done.stderr
+    assert "mine: 2 steps per call" in done.stderr
     before = (tmp_path / "board.onnx").read_bytes()
     facts = onnxruntime.InferenceSession(before).get_modelmeta().custom_metadata_map
     assert facts["card"] == (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
-    assert_refused(akorn_here(*words, 3), "board.onnx: is there already; --overwrite replaces it")
+    assert_refused(akorn_here(*words, 3), "board.onnx: already exists; --overwrite replaces it")
     assert (tmp_path / "board.onnx").read_bytes() == before
     assert akorn_here(*words, 1, "--overwrite").returncode == 0
     session = onnxruntime.InferenceSession(tmp_path / "board.onnx")
@@ -70,7 +70,7 @@ def test_an_onnx_file_of_a_folder(akorn_here: Akorn, tmp_path: Path, mine: str) 
 
 
 def test_a_file_of_a_run(akorn_here: Akorn, tmp_path: Path) -> None:
-    """With the weights that are asked for, in full precision."""
+    """With the requested weights, in full precision."""
     assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0
     for which in ("average", "last"):
         folder = ["export", "run", "--weights", which, "--out", which]
@@ -87,7 +87,7 @@ def test_a_file_of_a_run(akorn_here: Akorn, tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(akorn_here: Akorn, tmp_path: Path, mine: str) -> None:
     for words, parts_told in [
-        (["sudoku"], ["sudoku is a model and no run: --format onnx or pt2"]),
+        (["sudoku"], ["sudoku is a model, not a run: --format onnx or pt2"]),
         (["sudoku", "--format", "tflite"], ["format"]),
         (["--format", "onnx"], ["the name of shipped weights"]),
         (["nowhere", "--format", "onnx"], ["nowhere"]),
@@ -108,7 +108,7 @@ def test_a_baseline_leaves_as_a_folder_alone(akorn_here: Akorn, tmp_path: Path) 
 
     build(ItrSAConfig(channels=16, heads=2)).save_pretrained(tmp_path / "other")
     for ending in ("onnx", "pt2"):
-        assert_refused(akorn_here("export", "other", "--format", ending), "itrsa has no state to hand on")
+        assert_refused(akorn_here("export", "other", "--format", ending), "itrsa has no state to pass on")
 
 
 @pytest.mark.parametrize(("package", "words"), [

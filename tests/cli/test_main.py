@@ -113,7 +113,7 @@ def test_mistakes_get_one_line(akorn: Akorn) -> None:
     ],
 )
 def test_readable_in_one_line(akorn_here: Akorn, words: str, message: str) -> None:
-    """Also where the work has begun: a progress bar leaves nothing behind where there is no terminal."""
+    """Also after the work has begun: without a terminal, a progress bar leaves nothing behind."""
     assert_refused(akorn_here(*words.split()), message)
 
 
@@ -210,7 +210,7 @@ def test_without_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("there", [False, True])
 def test_a_model_that_is_not_there_is_named_before_its_options(akorn_here: Akorn, tmp_path: Path, there: bool) -> None:
-    """Which options there are, only the model's task can tell."""
+    """The options depend on the model's task."""
     folder = tmp_path / "model"
     if there:
         folder.mkdir()
@@ -244,7 +244,7 @@ def test_names_with_escape_codes_are_shown_escaped(akorn_here: Akorn) -> None:
 
 
 def test_what_fails_because_of_ctrl_c_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import that is cut short leaves half a module, on which tidying up may stumble."""
+    """An interrupted import leaves half a module, which cleaning up may stumble over."""
 
     def interrupted(name: str, words: list[str]) -> int:
         try:

@@ -1,4 +1,4 @@
-"""`akorn models`: what ships stands first, with its size, its scores and the command to use it."""
+"""`akorn models`: shipped models come first, with size, scores and the command to use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A disk that is full at any operation of a run: one line, status 2, nothing half written, and a run that goes on."""
+"""A disk that is full at any operation of a run: one line, status 2, nothing half written, and a run that can be
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def run(*more: str) -> int:
 
 
 def left(out: Path) -> dict[str, object]:
-    """All that a run leaves, times aside: every tensor of its checkpoints, the curves, the model's files."""
+    """Everything that a run leaves, except for times: every tensor of its checkpoints, the curves, the model's
+    files.
+    """
     folder = out / checkpoint.FOLDER
     found: dict[str, object] = {path.name: path.read_bytes() for path in (out / "model").iterdir()}
     found["curves"] = [{k: v for k, v in row.items() if k != "seconds"} for row in scalars.read(out)]
@@ -55,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]), 23])
 def test_a_full_disk_at_any_operation(here: Path, capsys: pytest.CaptureFixture[str], every: int) -> None:
-    """Each operation, or every 23rd, is the first for which there is no room, until a run needs fewer of them."""
+    """Each operation, or every 23rd, is the first one without room, until a run needs fewer of them."""
     assert run("--out", "whole") == 0
     expected = left(Path("whole"))
     refused = 0

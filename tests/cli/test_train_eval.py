@@ -1,4 +1,4 @@
-"""Train, evaluate, list, make data and render results: the whole way of a number, tiny."""
+"""Train, evaluate, list, make data and render results: the whole path of a figure, at a tiny size."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
 
     plain = akorn("eval", model, "--data", "boards/test.csv", "--results", "None")
     assert "(T = 16, 1 vote) in " in plain.stdout
-    assert plain.stderr == "akorn solve takes more steps and starts where a board needs them; --as-solve scores that\n"
+    assert plain.stderr == "akorn solve takes more steps and starts if a board needs them; --as-solve scores that\n"
     like = akorn("eval", model, "--data", "boards/test.csv", "--results", "None", "--as-solve", "--steps", 3)
     assert "(T = 3, 8 votes, confidence)" in like.stdout  # what is asked for stays, the rest is as in solve
     assert like.stderr == ""

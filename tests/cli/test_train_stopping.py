@@ -1,4 +1,4 @@
-"""`akorn train`, stopped: its exit status, and a last line that is the command to go on with."""
+"""`akorn train`, stopped: its exit status, and a last line with the command that continues."""
 
 import os
 import shlex

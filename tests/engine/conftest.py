@@ -18,7 +18,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole run of the toy in two processes, with which others are compared; it starts once, being slow."""
+    """A whole run of the toy in two processes, with which others are compared; it runs only once, since it is slow."""
     out = tmp_path_factory.mktemp("two") / "whole"
     assert launch(2, out) == [0, 0]
     return out

@@ -1,4 +1,4 @@
-"""Start the toy in processes of its own, and compare what runs have left behind."""
+"""Start the toy in separate processes, and compare what runs have left behind."""
 
 import os
 import subprocess

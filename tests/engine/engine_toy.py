@@ -118,7 +118,7 @@ CONFIG = TrainConfig(
 
 
 def gloo_threads() -> list[str]:
-    """Return the names of gloo's threads in this process, where the system tells (Linux)."""
+    """Return the names of gloo's threads in this process, if the system reports them (Linux)."""
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     return sorted(name for name in names if "gloo" in name)
 

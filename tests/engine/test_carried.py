@@ -129,7 +129,7 @@ def test_a_stopped_and_resumed_run_is_bit_identical(tmp_path: Path, optimiser: s
 
 def test_bad_settings_are_refused(tmp_path: Path) -> None:
     for segments in ((0, 3), (4, 2)):
-        with pytest.raises(AkornError, match=r"carry\.segments is .*expected two numbers from 1 on"):
+        with pytest.raises(AkornError, match=r"carry\.segments is .*expected two numbers of at least 1"):
             train(Counting(), replace(CONFIG, carry=CarryConfig(segments=segments)), tmp_path / "a")
     with pytest.raises(AkornError, match="drop_last"):
         train(Counting(), replace(CARRIED, drop_last=False), tmp_path / "b")

@@ -1,4 +1,4 @@
-"""A disk that is full, a folder that is gone, numbers that are none: one line, and the last checkpoint is whole."""
+"""A full disk, a folder that is gone, NaN: one line, and the last checkpoint is whole."""
 
 import errno
 import shutil
@@ -22,7 +22,7 @@ from akorn.nn import AttentionCoupling, KuramotoLayer
 @pytest.mark.slow
 @pytest.mark.parametrize("largest", [900, 2200, 3400])
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, largest: int) -> None:
-    """No file may grow beyond so many bytes: curves, events or checkpoints fail, whichever comes first."""
+    """No file may grow beyond this many bytes: curves, events or checkpoints fail, whichever comes first."""
     config = replace(CONFIG, log_every=1, tensorboard=True)
     train(ToyTask(), config, tmp_path / "whole")
     codes = launch(1, tmp_path / "full", "log_every=1", "tensorboard=1", f"largest_file={largest}")
@@ -119,7 +119,7 @@ def test_nan_inside_a_layer_is_told_as_a_loss_that_is_nan(tmp_path: Path) -> Non
 
 
 class Failing(ToyTask):
-    """Has a mistake of its own, which is not to be taken for NaN."""
+    """Has a different error, which must not be taken for NaN."""
 
     def choose(self) -> None:
         raise ValueError("something else")

@@ -1,5 +1,6 @@
 """Twenty kills at random moments, by SIGKILL, SIGTERM and Ctrl-C: the run that is resumed each time ends as if nothing
-had been."""
+had happened.
+"""
 
 import multiprocessing
 import os
@@ -24,7 +25,7 @@ STEPS = 720
 
 
 def attempt(out: Path, config: TrainConfig, started: Connection) -> None:
-    """Train, in a process of its own, as `akorn train` does: a signal's status where it was asked to stop."""
+    """Train in a separate process, as `akorn train` does; exits with the signal's status if it was asked to stop."""
     torch.set_num_threads(1)
     started.send("importing is over")
     try:

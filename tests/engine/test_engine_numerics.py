@@ -1,4 +1,6 @@
-"""What a run sets in torch while it lasts: cuDNN's search for the fastest algorithm, not where bits must repeat."""
+"""What a run sets in torch while it lasts: cuDNN's search for the fastest algorithm, except if results must be
+repeatable bit by bit.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -148,7 +148,7 @@ def test_what_may_change_when_a_run_goes_on() -> None:
 
 
 def test_an_optimisers_state_comes_back_in_its_parameters_layout() -> None:
-    """Fused optimisers refuse a moment whose memory is laid out otherwise than its parameter's."""
+    """Fused optimisers refuse a moment whose memory layout differs from its parameter's."""
     model = nn.Linear(3, 2)
     model.weight = nn.Parameter(torch.randn(3, 2).T)  # not contiguous
     made = optimiser.build(OptimiserConfig(), model)

@@ -1,4 +1,4 @@
-"""Several processes: with graphs as without, also where they share a GPU; what the loss itself exchanges."""
+"""Several processes: the same with graphs and without, also if they share a GPU; and what the loss itself exchanges."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_loss_that_talks_to_other_processes_is_recorded_in_one_process_alone(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("graph", [[], ["graph=1"]])
 def test_two_processes_on_one_gpu_learn_as_one(tmp_path: Path, graph: list[str]) -> None:
-    """They exchange by gloo, since NCCL refuses to serve two processes on one GPU."""
+    """They communicate by gloo, since NCCL refuses two processes on one GPU."""
     options = ["random=0", "log_every=1", "spare=1", "device=cuda", *graph]
     assert launch(1, tmp_path / "one", *options, gpu="0") == [0]
     assert launch(2, tmp_path / "two", *options, gpu="0") == [0, 0]

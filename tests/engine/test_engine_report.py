@@ -1,4 +1,4 @@
-"""What a run tells: the bar moves at every step, how long it will take is said soon, and what to do about it."""
+"""What a run reports: the bar moves at every step, and soon there is an estimate of the time and advice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
 def said(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, out: Path, seconds: list[float], **options: object
 ) -> list[str]:
-    """The lines of a run whose steps take so long, where stderr is no terminal."""
+    """The lines of a run whose steps take this long, if stderr is not a terminal."""
     console = Console(file=io.StringIO(), force_terminal=False, width=200)
     monkeypatch.setattr("akorn.engine.report.Console", lambda stderr: console)
     settings = {"total": len(seconds), "waits": True, "quick": "toy_quick", **options}

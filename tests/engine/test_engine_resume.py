@@ -19,7 +19,7 @@ from akorn.engine import TrainConfig, checkpoint, scalars, train
 
 
 def attempt(out: Path, config: TrainConfig, hold_at: int, started: Connection) -> None:
-    """Train, in a process of its own, at most up to the step before `hold_at`, and wait there for the end."""
+    """Train in a separate process, at most up to the step before `hold_at`, and wait there for the end."""
     torch.set_num_threads(1)
     started.send("importing is over")
     train(ToyTask(pause=0.003, hold_at=hold_at), config, out, resume=True)

@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM: the run stops at a checkpoint, says so by its status, and goes on as if nothing had happened."""
+"""Ctrl-C and SIGTERM: the run stops at a checkpoint, says so by its status, and can be resumed as if nothing had
+happened.
+"""
 
 import multiprocessing
 import os
@@ -29,7 +31,7 @@ needs_forkserver = pytest.mark.skipif(
 
 
 class Telling(ToyTask):
-    """Tells at its first loss that the loop runs."""
+    """Reports at its first loss that the loop is running."""
 
     def __init__(self, started: Connection, **options: float) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
@@ -42,7 +44,7 @@ class Telling(ToyTask):
 
 
 def attempt(out: Path, config: TrainConfig, early: bool, hold_at: int, started: Connection) -> None:
-    """Train in a process of its own, whose status tells how it ended."""
+    """Train in a separate process, whose status says how it ended."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(1)
     task = ToyTask(pause=0.1) if early else Telling(started, pause=0.03, hold_at=hold_at)
@@ -69,7 +71,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> multiprocessing.context.ForkServe
 def test_stopped_a_dozen_times_and_resumed_is_bit_identical(
     tmp_path: Path, server: multiprocessing.context.ForkServerContext
 ) -> None:
-    """Without a checkpoint by steps or by the clock: what is resumed from is what the signals left."""
+    """Without checkpoints by steps or by the clock: the run resumes from what the signals left."""
     train(ToyTask(), NEVER, tmp_path / "whole")
     draw = random.SystemRandom()
     # The loop is at work when the first ten are stopped; four more are hit while starting, or soon after.
@@ -148,7 +150,7 @@ def test_in_python_it_is_a_keyboard_interrupt(tmp_path: Path) -> None:
 
 
 class Insisting(ToyTask):
-    """Gets its signal twice in a row, as from `timeout`, which tells the program and then its whole group."""
+    """Gets its signal twice in a row, as from `timeout`, which signals the program and then its whole group."""
 
     def loss(self, *arguments: object) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         if self.calls + 1 == self.kill_at:

@@ -12,7 +12,7 @@ F32, F64 = torch.float32, torch.float64
 
 
 class Own(nn.Module):
-    """A coupling of one's own, with a parameter, a buffer and a shape of its own."""
+    """A custom coupling with a parameter, a buffer and its own shape."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture
 def forget_compiled() -> None:
-    """Nothing that an earlier test compiled is there."""
+    """Start without anything that an earlier test compiled."""
     torch.compiler.reset()

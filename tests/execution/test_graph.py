@@ -1,4 +1,4 @@
-"""A training step of one's own as a graph: the same numbers as without, on the CPU, pretended, and on a GPU."""
+"""Any training step as a graph: the same numbers as without one, on the CPU, with fake recordings, and on a GPU."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_on_a_gpu_it_learns_as_without_graphs() -> None:
 @pytest.mark.gpu
 @GPU
 def test_on_a_gpu_under_autocast_weights_are_cast_anew() -> None:
-    """A cast that was kept from before the recording would be of old weights for ever."""
+    """A cast cached before the recording would hold old weights for ever."""
     device = torch.device("cuda", 0)
     model = nn.Linear(4, 1, bias=False).to(device)
     step = graphed(lambda x: model(x).float().sum(), model)
@@ -347,7 +347,7 @@ print("goes on", float((torch.ones(2, device="cuda") + 1).sum()))
 @pytest.mark.gpu
 @GPU
 def test_a_loss_that_waits_for_the_gpu_is_told_what_to_do() -> None:
-    """In a process of its own: a recording that failed leaves torch's random numbers unusable."""
+    """In a separate process: a failed recording leaves torch's random numbers unusable."""
     done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, check=False)
     assert "cannot be recorded as a CUDA graph: it waits for the GPU (.item()" in done.stdout, done.stderr
     assert "goes on 4.0" in done.stdout

@@ -1,4 +1,4 @@
-"""Which work is worth a launch of our own."""
+"""Which work is worth one of our kernel launches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_convolution_pays_by_its_operations() -> None:
 
 
 def test_eager_and_recorded_norms_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever kernel is taken, the numbers are the same but for rounding."""
+    """Whichever kernel is used, the numbers are the same except for rounding."""
     pytest.importorskip("triton")
     torch.manual_seed(0)
     norm, x = akn.GroupNorm(4, 16), torch.randn(2, 9, 16)

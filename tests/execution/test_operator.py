@@ -140,7 +140,7 @@ def test_parametrised_and_frozen_parameters() -> None:
 
 
 def test_parameters_that_are_handed_over() -> None:
-    """Steps go by the parameters of the call, not by those that the layer holds when they run."""
+    """Steps use the parameters of the call, not those that the layer holds when they run."""
     layer, (x, c) = a_layer(), arrays()
     others = {name: 1.5 * value.detach() for name, value in layer.named_parameters()}
 

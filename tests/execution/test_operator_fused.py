@@ -35,7 +35,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("last_in_memory", [False, True])
 @pytest.mark.parametrize("kind", ["own", "conv", "attention"])
 def test_kernels_run_inside(kind: str, last_in_memory: bool, fused: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forward and backward, with the values of the plain form; that they are switched off is seen at once."""
+    """Forward and backward, with the values of the plain form; switching them off takes effect at once."""
     dtype = F32 if kind == "attention" else F64
     layer, graphs, (x, c) = a_layer(kind, dtype, omega=ann.PairwiseFrequency(4)), Graphs(), arrays(kind, dtype)
     if last_in_memory:
@@ -80,7 +80,7 @@ def test_states_are_handed_on_inside(fused: list[str]) -> None:
 @pytest.mark.parametrize("gradients", [ann.Store(), ann.Recompute(2), ann.LastSteps(2)])
 @pytest.mark.parametrize("autocast", [False, True])
 def test_in_cuda_graphs_of_the_compiler(kind: str, gradients: ann.Gradients, autocast: bool) -> None:
-    """mode="reduce-overhead": training goes as without the compiler, with other values in every replay."""
+    """mode="reduce-overhead": training is the same as without the compiler, with other values in every replay."""
     losses = []
     for compiled in (False, True):
         layer = a_layer(kind, F32, gradients=gradients).cuda()

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.usefixtures("forget_compiled")
 
 
 class Noisy(nn.Module):
-    """Draws random numbers in a way that no one knows of."""
+    """Draws random numbers in an unknown way."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + torch.rand_like(x)
 
 
 class Counting(nn.Module):
-    """Changes a buffer in a way that no one knows of."""
+    """Changes a buffer in an unknown way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def test_dropout_is_unrolled_in_training() -> None:
 
 @pytest.mark.slow
 def test_what_is_unrolled_is_right() -> None:
-    """A trajectory, an energy of one's own, C as a function of the step."""
+    """A trajectory, a custom energy, C as a function of the step."""
 
     def own(x: Tensor, jx: Tensor, c: Tensor) -> Tensor:
         return (x * (jx - c)).flatten(1).sum(1)

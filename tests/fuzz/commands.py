@@ -1,4 +1,4 @@
-"""Every command on the smallest work there is, and every option it has."""
+"""Every command with the smallest possible work, and every option it has."""
 
 from __future__ import annotations
 

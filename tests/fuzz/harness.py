@@ -1,4 +1,4 @@
-"""Runs one case in a worker process and says what is wrong with how akorn took it."""
+"""Runs one case in a worker process and says what is wrong with akorn's reaction."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Finding:
 
 
 class Runner:
-    """Runs cases one after the other in a process of its own, which is replaced where it hangs or dies."""
+    """Runs cases one after the other in a separate process, which is replaced if it hangs or dies."""
 
     def __init__(self, seeds: Path, seconds: float = 60.0) -> None:
         self.seeds, self.seconds = seeds, seconds

@@ -41,7 +41,7 @@ def _insert(content: bytes, random: Random) -> bytes:
 
 
 def _swap(content: bytes, random: Random) -> bytes:
-    """A stretch of the file overwritten by another one: headers stay plausible, and tell something else."""
+    """A stretch of the file overwritten by another one: headers stay plausible, but say something else."""
     size = random.choice((1, 2, 4, 8, 16))
     if len(content) <= size:
         return b""

@@ -19,7 +19,7 @@ from fuzz.seeds import write_seeds
 
 
 def fuzz(inputs: int, seed: int, seconds: float = 60.0, skip: int = 0) -> tuple[Counter[str], list[Finding]]:
-    """Run so many cases; how many there were of each kind, and what was found."""
+    """Run this many cases; returns how many there were of each kind, and what was found."""
     kinds: Counter[str] = Counter()
     found = []
     with tempfile.TemporaryDirectory() as name:
@@ -37,7 +37,7 @@ def fuzz(inputs: int, seed: int, seconds: float = 60.0, skip: int = 0) -> tuple[
 
 
 def main() -> None:
-    """Fuzz, and leave with status 1 where something was found."""
+    """Fuzz, and exit with status 1 if something was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Where the kernels run: compiled on a GPU where there is one, else in Triton's interpreter on the CPU.
+"""Where the kernels run: compiled on a GPU if there is one, else in Triton's interpreter on the CPU.
 
 And what the tests of convolutions share.
 """
@@ -17,7 +17,7 @@ GPU = torch.cuda.is_available()  # without one, tests/conftest.py has turned the
 
 @pytest.fixture
 def device(request):
-    """The device for kernels; skips where neither way of running them exists."""
+    """The device for kernels; skips if neither way of running them exists."""
     if find_spec("triton") is None:
         pytest.skip("Triton is not installed")
     if not GPU and request.node.get_closest_marker("gpu"):
@@ -32,7 +32,7 @@ def _poisoned(poisoned):
 
 @pytest.fixture(autouse=True)
 def _launches_are_free():
-    """Kernels are taken for small arrays too, as in a recorded step."""
+    """Kernels are used for small arrays too, as in a recorded step."""
     with launches.free():
         yield
 

@@ -1,4 +1,4 @@
-"""Arrays for the tests of LayerNorm, and how near the results must come to float64."""
+"""Arrays for the tests of LayerNorm, and how close the results must be to float64."""
 
 import torch
 from nearness import close as close_within

@@ -1,4 +1,4 @@
-"""How near the results of kernels must come to what is expected of them."""
+"""How close the results of kernels must be to the expected ones."""
 
 import torch
 
@@ -6,8 +6,8 @@ import torch
 def close(found, expected, tolerance, terms=1):
     """Equal shapes, no NaN, and values within the tolerance of the largest one.
 
-    A single value such as γ's gradient is a sum of so many terms about as large as 1, which may cancel: it is compared
-    with √terms, about what it would be if they had not.
+    A single value such as γ's gradient is a sum of `terms` terms of about size 1, which may cancel: it is compared with
+    √terms, about the size it would have without cancellation.
     """
     for result, wanted in zip(found, expected, strict=True):
         assert result.shape == wanted.shape

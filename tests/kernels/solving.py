@@ -11,6 +11,6 @@ def run(steps_of, layer, x, c, steps, *rest, **options):
 
 
 def why_not(form, layer, x, c):
-    """What keeps a form from a layer, or None."""
+    """Why a form cannot be used for a layer, or None."""
     step = described(layer)
     return step.reason if isinstance(step, Unknown) else form.why_not(step, x, c, floating(layer))

@@ -39,7 +39,7 @@ def plain(qkv, matrices, heads):
 
 
 def problem(batch, tokens, heads, head_dim, sets, dtype, device):
-    """Arrays, with free 2×2 matrices (no rotations: every entry has a place of its own), and the truth in float64."""
+    """Arrays, with free 2×2 matrices (not rotations, so that every entry is independent), and the truth in float64."""
     qkv = draw(0, batch, tokens, 3 * heads * head_dim, dtype=dtype, device=device)
     matrices = [draw(1 + i, tokens, head_dim // 2, 2, 2, device=device, scale=0.7) for i in range(sets)]
     out_grad = draw(9, batch, tokens, heads * head_dim, dtype=dtype, device=device)
@@ -83,7 +83,7 @@ def test_forward_and_backward(device, batch, tokens, heads, head_dim, sets, dtyp
 
 @pytest.mark.parametrize("sets", [0, 2, 4])
 def test_every_cut(device, sets):
-    """All keys in one program or not, and more than one block and turn in each direction."""
+    """All keys in one program or not, and more than one block and iteration in each direction."""
     from triton.runtime.errors import OutOfResources
 
     from akorn.kernels import attention, attention_backward
@@ -269,7 +269,7 @@ def test_sixteen_bits_where_products_have_ten(device):
 @pytest.mark.parametrize("head_dim", [16, 64, 128])
 @pytest.mark.parametrize("tokens", [100, 256, 512])
 def test_the_first_cut_fits(device, tokens, head_dim, precision, dtype):
-    """What is taken without timing, while a CUDA graph is recorded, has room on the GPU at every size."""
+    """The division used without timing, while a CUDA graph is recorded, fits on the GPU at every size."""
     from akorn.kernels import attention, attention_backward
     from akorn.kernels.pairs import pack
 
@@ -286,7 +286,7 @@ def test_the_first_cut_fits(device, tokens, head_dim, precision, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("tokens", [81, 300])
 def test_recorded_as_a_graph(device, tokens):
-    """Both passes wait for nothing, so that a graph of them can be recorded and played."""
+    """Both passes wait for nothing, so that a graph of them can be recorded and replayed."""
     from akorn.kernels.attention import attend
 
     qkv, matrices, out_grad, truth = problem(3, tokens, 2, 32, 4, torch.float32, device)

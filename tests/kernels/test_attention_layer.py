@@ -1,4 +1,4 @@
-"""Attention for training as couplings and layers take it, against their plain form in float64."""
+"""Attention for training as couplings and layers use it, against their plain form in float64."""
 
 import copy
 
@@ -15,7 +15,7 @@ from akorn import oscillators as osc
 
 @pytest.fixture
 def taken(device, monkeypatch):
-    """Let couplings take the kernel by themselves; a list that grows with every time one does."""
+    """Let couplings use the kernel by themselves; a list that grows each time one does."""
     from akorn.kernels import attention
 
     calls, run = [], attention.attend
@@ -46,7 +46,7 @@ def a_coupling(position="GTA", **options):
 
 
 def results(module, *inputs):
-    """What a module makes of its inputs, and the gradients of a fixed sum for inputs and parameters."""
+    """The output of a module, and the gradients of a fixed sum for inputs and parameters."""
     inputs = [a.detach().requires_grad_() for a in inputs]
     out = module(*inputs)
     sources = [*inputs, *module.parameters()]
@@ -78,7 +78,7 @@ def test_pictures(device, taken, memory_format):
 
 
 class _Clones(TorchDispatchMode):
-    """Counts the arrays that are copied to lie otherwise."""
+    """Counts the arrays that are copied into another memory layout."""
 
     def __init__(self):
         super().__init__()
@@ -91,7 +91,7 @@ class _Clones(TorchDispatchMode):
 
 @pytest.fixture
 def copies(monkeypatch):
-    """A function that counts the copies which a call makes, those within operators too."""
+    """A function that counts the copies that a call makes, including those within operators."""
     inside, plain = [], torch.Tensor.contiguous
 
     def contiguous(self, *args, **kwargs):
@@ -226,7 +226,7 @@ def test_compiled(device, monkeypatch, position):
 
 
 class _Other(akn.Position):
-    """A kind that the kernels do not know."""
+    """A kind that the kernels do not support."""
 
     def on_query(self, q):
         return 2 * q

@@ -74,7 +74,7 @@ def test_orders_that_differ_and_no_bias(device, choose, memory):
 
 
 def test_a_wide_bias(device):
-    """As autocast has it: the bias is added, and its gradient summed, in float32."""
+    """As under autocast: the bias is added, and its gradient summed, in float32."""
     from akorn.kernels.convolution import conv2d
 
     x, weight, bias = draw(SIZES[0], device, BF16)

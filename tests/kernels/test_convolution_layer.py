@@ -1,4 +1,4 @@
-"""The convolution for training as couplings, readouts and `Conv2d` take it, against torch's own."""
+"""The convolution for training as couplings, readouts and `Conv2d` use it, against torch's own."""
 
 import copy
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("whole_float32")
 
 @pytest.fixture
 def calls(device, monkeypatch):
-    """Layers take the op here, in the interpreter too; a list that grows with each call of it."""
+    """Layers use the operator here, also in the interpreter; a list that grows with each call of it."""
     from akorn.kernels import convolution
 
     monkeypatch.setattr(kernels, "_interpreted", True)

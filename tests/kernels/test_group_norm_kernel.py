@@ -1,4 +1,4 @@
-"""The fused GroupNorm against torch's in float64, forward and backward; and where the layer takes it."""
+"""The fused GroupNorm against torch's in float64, forward and backward; and when the layer uses it."""
 
 import copy
 
@@ -88,7 +88,7 @@ def test_narrow_types_of_norms(device, dtype, out, order):
 
 
 def test_wide_weights_for_narrow_arrays(device):
-    """As autocast has them: bfloat16 activations, float32 parameters, a float32 result."""
+    """As under autocast: bfloat16 activations, float32 parameters, a float32 result."""
     x, weight, bias = draw((2, 9, 8), "plain", device, BF16)
     inputs = [x, *(a.detach().float().requires_grad_() for a in (weight, bias))]
     found, expected = both(inputs, 2, F32)
@@ -98,7 +98,7 @@ def test_wide_weights_for_narrow_arrays(device):
 
 
 def test_a_level_far_above_the_differences(device):
-    """Statistics come from differences to the mean: nothing is lost where that is large."""
+    """Statistics come from differences from the mean: nothing is lost if the mean is large."""
     x, weight, bias = draw((2, 50, 8), "plain", device, F64)
     inputs = [
         (x.detach() + 1e3).float().requires_grad_(),
@@ -153,7 +153,7 @@ def test_where_norms_are_not_fused(device):
 
 @pytest.fixture
 def calls(device, monkeypatch):
-    """Layers take the fused norm here, in the interpreter too; a list that grows with each call of it."""
+    """Layers use the fused norm here, also in the interpreter; a list that grows with each call of it."""
     from akorn.kernels import group_norm as norm
 
     monkeypatch.setattr(kernels, "_interpreted", True)
@@ -184,7 +184,7 @@ def test_layers_take_the_fused_norm(device, calls, monkeypatch, shape, order):
 @pytest.mark.parametrize("groups", [3, 4])
 @pytest.mark.parametrize(("shape", "order"), [((2, 7, 12), "plain"), ((2, 12, 3, 5), "last")])
 def test_a_shift_is_added(device, calls, shape, order, groups):
-    """By the kernel, or behind torch's norm where groups of 3 channels ask for that."""
+    """By the kernel, or after torch's norm if groups of 3 channels need that."""
     layer = akn.GroupNorm(groups, 12).to(device, F64)
     x, shift, _ = draw(shape, order, device, F64)
     y = layer(x, shift)
@@ -196,7 +196,7 @@ def test_a_shift_is_added(device, calls, shape, order, groups):
 
 
 def test_layers_that_cannot_take_it_give_tokens_in_order(device, calls):
-    """Groups of 3 channels: torch's norm, but steps must not bring its result in order one by one."""
+    """Groups of 3 channels: torch's norm is used, but steps must not reorder its result one by one."""
     x = draw((2, 7, 12), "plain", device, F64)[0]
     y = akn.GroupNorm(4, 12).to(device, F64)(x)
     assert not calls
@@ -216,7 +216,7 @@ def test_autocast_leaves_the_type_of_norms(device, calls, monkeypatch):
 
 
 def magnitudes(x, g, groups, eps=1e-5):
-    """Of each channel, the sums of |g| r (|x| + |mean|) and of |g|: what ∂weight and ∂bias are made of; float64."""
+    """Of each channel, the sums of |g| r (|x| + |mean|) and of |g|: the terms of ∂weight and ∂bias; float64."""
     x, g = (a.detach().double() for a in (x, g))
     x, g = (a.flatten(2) if a.ndim == 4 else a.transpose(1, 2) for a in (x, g))  # [B, C, T]
     grouped = x.unflatten(1, (groups, -1))

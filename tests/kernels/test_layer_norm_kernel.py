@@ -66,7 +66,7 @@ def test_narrow_types(device, dtype, out):
 
 @pytest.mark.parametrize("out", [BF16, F16])
 def test_a_narrow_result_is_the_wide_one_rounded(device, out):
-    """As autocast has them: float32 states and parameters, 16 bits for the product that follows."""
+    """As under autocast: float32 states and parameters, 16 bits for the product that follows."""
     from akorn.kernels.layer_norm import layer_norm
 
     inputs = draw((3, 50, 40), device, F32)
@@ -88,7 +88,7 @@ def test_wide_parameters_of_narrow_arrays(device):
 
 
 def test_a_level_far_above_the_differences_of_a_row(device):
-    """Statistics come from differences to the mean: nothing is lost where that is large."""
+    """Statistics come from differences from the mean: nothing is lost if the mean is large."""
     x, weight, bias = draw((50, 16), device, F64)
     wide = [x.detach() + 1e3, weight, bias]
     found, expected = both([a.detach().float().requires_grad_() for a in wide])

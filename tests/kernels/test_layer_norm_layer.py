@@ -1,4 +1,4 @@
-"""LayerNorm as layers and baselines take it, under autocast, compiled and in recorded graphs, against torch's own."""
+"""LayerNorm as layers and baselines use it, under autocast, compiled and in recorded graphs, against torch's own."""
 
 import copy
 
@@ -16,7 +16,7 @@ F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
 
 @pytest.fixture
 def calls(device, monkeypatch):
-    """Layers take the fused norm here, in the interpreter too; a list that grows with each call: the results' types."""
+    """Layers use the fused norm here, also in the interpreter; a list that grows with each call: the results' types."""
     from akorn.kernels import layer_norm as module
 
     monkeypatch.setattr(kernels, "_interpreted", True)
@@ -114,7 +114,7 @@ def test_compiled_steps_take_it(device, calls):
 
 @pytest.mark.gpu
 def test_layer_norm_and_product_under_autocast(device):
-    """The step of a baseline, against torch's own norm: what the product sees is the same, but for last bits."""
+    """The step of a baseline, against torch's own norm: what the product sees is the same, except for the last bits."""
     torch.manual_seed(0)
     x = torch.randn(512, 400, 256, device=device)
     norm, product = akn.LayerNorm(256, narrow=True).to(device), torch.nn.Linear(256, 256).to(device)

@@ -33,7 +33,7 @@ def joined(parts):
 
 
 def cuts():
-    """One slice, several slices with a turn that is not full, and tiles of a part of the tokens."""
+    """One slice, several slices with an incomplete iteration, and tiles of a part of the tokens."""
     from akorn.kernels.tune import Config
 
     return (
@@ -75,7 +75,7 @@ def test_turned(arrays):
 
 
 def test_gradients_turned_back(arrays):
-    """The transposed matrices on the gradients, in place, and the matrices' own gradients: as autograd has them."""
+    """The transposed matrices on the gradients, in place, and the matrices' own gradients: as from autograd."""
     from akorn.kernels.pairs_passes import TurnBack
 
     qkv, matrices, packed, heads = arrays
@@ -137,7 +137,7 @@ def test_the_same_with_more_kept(device, tokens, head_dim, sets, dtype):
 
 
 def test_only_recomputed_steps_keep_more(device, monkeypatch):
-    """The steps of a pass forward keep as little as ever; the one that is being reversed keeps more."""
+    """The steps of a forward pass keep as little as before; the one that is being reversed keeps more."""
     from akorn import kernels
     from akorn.kernels import attention
 

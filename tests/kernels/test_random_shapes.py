@@ -1,7 +1,7 @@
 """Kernels at shapes drawn at random, forward and backward against float64, into outputs that are NaN at first.
 
 The other tests here have lists of shapes that someone thought of. These are drawn once, from fixed seeds: awkward ones,
-of many kinds, but the same every time. What a shape is checked for is in the kernel's own file.
+of many kinds, but the same every time. The checks of a shape are in the kernel's own file.
 """
 
 import random
@@ -21,13 +21,13 @@ NCHW, LAST = torch.contiguous_format, torch.channels_last
 
 
 def rounds(count, draw):
-    """A test for each of so many cases, which `draw` makes of a generator of random numbers."""
+    """One test for each of this many cases, which `draw` makes from a random generator."""
     pick = random.Random(draw.__name__)
     return pytest.mark.parametrize("case", [draw(pick) for _ in range(count)], ids=str)
 
 
 def tokens_or_pictures(pick, channels, most_tokens=60):
-    """A shape with so many channels: [B, tokens, C] or [B, C, H, W]."""
+    """A shape with this many channels: [B, tokens, C] or [B, C, H, W]."""
     if pick.random() < 0.5:
         return (pick.randint(1, 3), pick.randint(1, most_tokens), channels)
     return (pick.randint(1, 3), channels, pick.randint(1, 9), pick.randint(1, 9))

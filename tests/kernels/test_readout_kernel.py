@@ -1,4 +1,4 @@
-"""The readout's fused norm against the plain one in float64, forward and backward; and where a readout takes it."""
+"""The readout's fused norm against the plain one in float64, forward and backward; and when a readout uses it."""
 
 import copy
 
@@ -68,7 +68,9 @@ def test_every_size_and_layout(device, n, shape, memory):
 @pytest.mark.parametrize("out", [None, F32])
 @pytest.mark.parametrize("memory", [NCHW, LAST])
 def test_narrow_types(device, dtype, out, memory):
-    """More rows and pixels than a program has; the result in the type asked for, gradients in their array's."""
+    """More rows and pixels than a program has; the result has the requested type, gradients have that of their
+    arrays.
+    """
     arrays = draw((3, 4 * 33, 9, 17), device, dtype, 4, memory)
     found, expected = both(*arrays, 4, out)
     assert [f.dtype for f in found] == [out or dtype, dtype, dtype, dtype]
@@ -107,7 +109,7 @@ def test_arrays_with_gaps(device, stride):
 
 @pytest.mark.parametrize("n", [1, 3, 4])
 def test_the_gradient_of_zero_is_zero(device, n):
-    """As torch's norm has it; next to it all is as ever."""
+    """As in torch's norm; close to it everything is as usual."""
     z, inner, bias = draw((2, 3, 2 * n), device, F64, n)
     with torch.no_grad():
         z[0, :, :n] = -inner[:n]
@@ -165,7 +167,7 @@ def test_operators_are_registered_properly(device, shape, memory):
 
 @pytest.fixture
 def calls(device, monkeypatch):
-    """Readouts take the fused norm here, in the interpreter too; a list that grows with each call of it."""
+    """Readouts use the fused norm here, also in the interpreter; a list that grows with each call of it."""
     from akorn.kernels import readout
 
     monkeypatch.setattr(kernels, "_interpreted", True)
@@ -240,7 +242,7 @@ def test_autocast_gives_the_type_of_the_plain_form(device, calls, monkeypatch, n
 
 
 def test_only_z_is_kept(device, calls):
-    """Of the size of z one array, and of the size of m none."""
+    """One array of the size of z is kept, and none of the size of m."""
     readout, x = akn.Readout(8, 6).to(device), torch.randn(2, 3, 8, device=device).requires_grad_()
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda a: kept.append(tuple(a.shape)) or a, lambda a: a):

@@ -1,4 +1,4 @@
-"""The fused steps against the layer's own loop, and when they are taken."""
+"""The fused steps against the layer's own loop, and when they are used."""
 
 import copy
 import os
@@ -59,7 +59,9 @@ def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
 @pytest.mark.slow
 @pytest.mark.parametrize("fuse_output", [None, False])
 def test_cuts_and_lengths_of_graphs_change_nothing(device, monkeypatch, fuse_output):
-    """7 steps are three graphs of different lengths; energies come in parts of another size with the update apart."""
+    """7 steps are three graphs of different lengths; energies come in parts of another size if the update is
+    separate.
+    """
     from akorn.kernels import solve, solve_run
 
     monkeypatch.setattr(solve_run, "BLOCKS", (4, 2, 1))
@@ -112,7 +114,7 @@ def test_bfloat16_stays_near(device):
 
 
 def test_changed_weights_are_seen(device):
-    """A second call, which reuses what the first one made, goes by the weights of then."""
+    """A second call, which reuses what the first one made, uses the weights at that time."""
     from akorn.kernels import solve
 
     layer = a_layer().to(device)
@@ -176,7 +178,7 @@ class _Other(torch.Tensor):
 
 
 def test_arrays_that_are_not_fused(device):
-    """Fused steps would take weights of any type for theirs, and never see what a transform makes of a state."""
+    """Fused steps would accept weights of any type, and would not see what a transform does to a state."""
     from akorn.kernels import solve
 
     layer = a_layer()

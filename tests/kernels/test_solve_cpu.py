@@ -1,4 +1,4 @@
-"""The CPU's steps of long passes against the layer's own loop in float64, and when they are taken."""
+"""The CPU's steps of long passes against the layer's own loop in float64, and when they are used."""
 
 import copy
 
@@ -138,7 +138,7 @@ def test_zero_vectors_stay_zero():
 
 
 def test_changed_weights_are_seen():
-    """A second call, which reuses what the first one made, goes by the weights of then; other tokens too."""
+    """A second call, which reuses what the first one made, uses the weights at that time; also for other tokens."""
     layer = a_layer(grid=None)
     agrees(layer)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Π in one pass, with its gradient, against the plain form; and who takes it."""
+"""Π in one pass, with its gradient, against the plain form; and when it is used."""
 
 import pytest
 import torch

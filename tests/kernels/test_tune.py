@@ -1,4 +1,4 @@
-"""How the form of a kernel is chosen, with times made up."""
+"""How the form of a kernel is chosen, with made-up times."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_the_fastest_is_chosen_once(timing):
 
 
 def test_of_equals_the_earlier(timing):
-    """Else noise would decide, and results would differ in their last bits from run to run."""
+    """Otherwise noise would decide, and results would differ in their last bits from run to run."""
     assert tune.fastest("key", [1.0, 0.995, 0.99], lambda choice: choice) == 1.0
     assert tune.fastest("other", [1.0, 0.9, 0.895], lambda choice: choice) == 0.9
 
@@ -40,7 +40,7 @@ def test_what_has_no_room_or_other_results_is_left_out(timing, caplog):
 
     choices = [(3.0, 1.0), (float("inf"), 1.0), (1.0, 2.0), (1.0, float("nan")), (2.0, 1.001)]
     assert tune.best("key", choices, launch, result) == (2.0, 1.001)
-    assert caplog.text.count("other results") == 2
+    assert caplog.text.count("different results") == 2
 
 
 def test_the_first_where_nothing_can_be_timed(monkeypatch):
@@ -97,7 +97,7 @@ def test_what_has_no_room_is_still_timed(timing):
 
 @pytest.fixture
 def later(timing, monkeypatch, tmp_path):
-    """A function that begins anew, as another process on the same machine would."""
+    """A function that starts from scratch, as another process on the same machine would."""
     monkeypatch.setenv("AKORN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(choices, "_machine", lambda: "a-gpu")
 
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_as_good_as_none(later, tmp_path, content):
 
 
 def test_choices_do_not_outlive_the_kernels(monkeypatch, tmp_path):
-    """Nor the versions: each has a file of its own."""
+    """Nor the versions: each has its own file."""
     triton = pytest.importorskip("triton")
     monkeypatch.setenv("AKORN_CACHE", str(tmp_path / "cache"))
     names = []

@@ -1,4 +1,4 @@
-"""What fused steps hand on: the state as autocast would cast it, and gradients that go backward without being added up.
+"""What fused steps pass on: the state as autocast would cast it, and gradients that go backward without being added up.
 
 float16 wherever bits are compared on the CPU: Triton's interpreter cuts bfloat16 off instead of rounding.
 """
@@ -18,7 +18,7 @@ F32, F64, F16, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat1
 
 @pytest.fixture
 def fused(device, monkeypatch):
-    """The device on which layers take the fused update, in the interpreter where there is no GPU."""
+    """The device on which layers take the fused update, in the interpreter if there is no GPU."""
     monkeypatch.setattr(kernels, "_interpreted", True)
     return device
 
@@ -109,9 +109,9 @@ def test_couplings_see_what_autocast_would_make(fused, seen, kind):
 @pytest.mark.parametrize("autocast", [F16, pytest.param(BF16, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("kind", COUPLINGS)
 def test_not_a_bit_changes(fused, monkeypatch, kind, autocast):
-    """States, energies and gradients under autocast, with the state handed on and with autocast's own casts.
+    """States, energies and gradients under autocast, with the state passed on and with autocast's own casts.
 
-    γ's gradient is one long sum: the two kernels are compiled apart, and may round its last bit differently.
+    γ's gradient is one long sum: the two kernels are compiled separately, and may round its last bit differently.
     """
     from akorn.execution import step
 
@@ -130,7 +130,7 @@ def test_not_a_bit_changes(fused, monkeypatch, kind, autocast):
 @pytest.mark.parametrize("autocast", [None, F16, pytest.param(BF16, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("kind", COUPLINGS)
 def test_gradients_of_the_last_steps_alone(fused, kind, autocast, recompute):
-    """The same as of a layer that is given the state before them; the state is handed on across the cut."""
+    """The same as of a layer that is given the state before them; the state is passed on across the cut."""
     layer = a_layer(kind, fused, gradients=akn.LastSteps(2, akn.Recompute() if recompute else akn.Store()))
     whole, (x, c) = a_layer(kind, fused), a_state(kind, fused)
     with torch.no_grad(), torch.autocast(fused.type, autocast or BF16, enabled=autocast is not None):
@@ -274,7 +274,7 @@ def test_hooks_on_omega_run(fused, monkeypatch, recompute):
 
 
 def test_maps_of_ones_own_see_the_state_as_it_is(fused):
-    """Only nn.Linear is known to multiply at once what it is given."""
+    """Only nn.Linear is known to multiply its input immediately."""
 
     class Own(torch.nn.Linear):
         def forward(self, x):

@@ -1,4 +1,4 @@
-"""Layers that take the fused update by themselves: same gradients as the plain form, and where they must not."""
+"""Layers that use the fused update by themselves: same gradients as the plain form, and where they must not use it."""
 
 import copy
 import logging
@@ -18,7 +18,7 @@ TOLERANCE = {F64: 1e-10, F32: 1e-5, F16: 4e-3, BF16: 3e-2}  # the narrow ones ar
 
 @pytest.fixture
 def fused(device, monkeypatch):
-    """The device on which layers take the fused update, in the interpreter where there is no GPU."""
+    """The device on which layers take the fused update, in the interpreter if there is no GPU."""
     monkeypatch.setattr(kernels, "_interpreted", True)
     return device
 

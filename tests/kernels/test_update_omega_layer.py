@@ -15,14 +15,14 @@ F32, F64, F16 = torch.float32, torch.float64, torch.float16
 
 @pytest.fixture
 def fused(device, monkeypatch):
-    """The device on which layers take the fused update, in the interpreter where there is no GPU."""
+    """The device on which layers take the fused update, in the interpreter if there is no GPU."""
     monkeypatch.setattr(kernels, "_interpreted", True)
     return device
 
 
 @pytest.fixture
 def calls(fused, monkeypatch):
-    """What each fused update was given for Ω; to rotate outside of it is an error."""
+    """What each fused update was given for Ω; rotating outside of it is an error."""
     from akorn.execution import fused_step as step
 
     given = []

@@ -248,7 +248,7 @@ def test_bad_input(case: str) -> None:
 
 
 class OwnBlock(ann.KuramotoBlock):
-    """A block that knows nothing of promises about X, and hands on what is on no sphere."""
+    """A block that knows nothing about promises on X, and passes on states that are on no sphere."""
 
     def forward(self, x: torch.Tensor, c: torch.Tensor, steps: int) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         x, c = super().forward(x, c, steps)
@@ -282,7 +282,7 @@ def test_what_others_make_of_a_state_is_put_on_the_sphere(change: str) -> None:
 
 
 def test_group_norm_learns_from_what_needs_no_gradient() -> None:
-    """Pictures with channels last, whose own gradient no one wants: torch alone would end the process."""
+    """Pictures with channels last, whose own gradient is not needed: torch alone would crash."""
     c = torch.randn(2, 6, 4, 5)
     grads = []
     for memory in (torch.contiguous_format, torch.channels_last):

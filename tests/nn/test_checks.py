@@ -1,4 +1,4 @@
-"""What layers ask of their settings and of the arrays they are given."""
+"""What layers require of their settings and of their arrays."""
 
 import pytest
 import torch

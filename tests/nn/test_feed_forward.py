@@ -1,4 +1,4 @@
-"""An MLP behind a coupling."""
+"""An MLP after a coupling."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Gradients through the last steps alone: what they are, and where they are not cut."""
+"""Gradients through the last steps only: what they are, and where they are not cut."""
 
 import pytest
 import torch
@@ -74,7 +74,7 @@ def test_energies_and_the_trajectory_are_whole(recompute: bool) -> None:
 
 @pytest.mark.parametrize("some", ["conv2d", "attention", "dense"])
 def test_under_autocast_weights_get_the_gradients_of_the_last_step(some: str) -> None:
-    """Autocast may keep a weight that it cast in the steps without gradients: that one has none."""
+    """Autocast may cache a weight that it cast in the steps without gradients: that copy has none."""
     layer, plain = (make(some, gradients=way, bias=True).float() for way in (ann.LastSteps(1), None))
     x, c = state(some).float(), state(some, seed=2).float()
     with torch.no_grad():

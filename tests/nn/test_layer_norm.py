@@ -66,7 +66,7 @@ def test_baselines_say_where_products_follow() -> None:
 
 @pytest.mark.parametrize("position", ["absolute", "none"])
 def test_tokens_of_pictures_are_brought_in_order_once(position: str) -> None:
-    """What comes channel by channel must not stay so: each sum and each norm of every block would pay for it."""
+    """An array with channels first must not stay so: each sum and each norm of every block would be slower."""
     model = ItrSA(16, 2, grid=(3, 3), blocks=2, position=position)  # type: ignore[arg-type]
     orders: list[bool] = []
     for part in model.modules():

@@ -1,4 +1,6 @@
-"""Clusters of points by either method: their numbers, what is refused, what fits; k-means finds what is there."""
+"""Clusters of points by either method: their numbers, what is refused, what fits into memory; k-means finds the true
+clusters.
+"""
 
 import pytest
 import torch

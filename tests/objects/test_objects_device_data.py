@@ -1,4 +1,4 @@
-"""Batches are the pictures asked for, as bytes, from the device or from threads that read files."""
+"""Batches are the requested pictures, as bytes, from the device or from threads that read files."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scores of known clusters, against the number of clusters, from one process or two, and how they are told."""
+"""Scores of known clusters, against the number of clusters, from one process or two, and how they are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`akorn eval` of damaged models, data under another name's folder, and pictures that are too large: what is said."""
+"""`akorn eval` of damaged models, data under another name's folder, and pictures that are too large: the messages."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from akorn.objects.frozen import FrozenFeatures, load_encoder
 
 
 class FakeViT(nn.Module):
-    """timm's interface: a class token, then one token a patch."""
+    """timm's interface: a class token, then one token per patch."""
 
     num_prefix_tokens = 1
 
@@ -59,7 +59,7 @@ def test_frozen_networks_of_another_kind() -> None:
 
 
 class FakeStages(nn.Module):
-    """timm's interface to networks of several stages: a picture of features, in the format that it says."""
+    """timm's interface to networks of several stages: a picture of features, in the format that the network reports."""
 
     def __init__(self, output_fmt: str | None = None, only: int | None = None) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ def test_timm_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_timm_that_cannot_be_imported(failure: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As beside a torchvision of another torch."""
+    """As with a torchvision for another torch."""
     (tmp_path / "timm.py").write_text(f"raise {failure}")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "timm", raising=False)

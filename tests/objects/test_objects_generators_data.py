@@ -1,4 +1,4 @@
-"""Generated pictures keep their rules to the pixel, and set, split, seed and number alone decide about each."""
+"""Generated pictures keep their rules to the pixel, and each is determined only by set, split, seed and number."""
 
 from collections import Counter
 from pathlib import Path

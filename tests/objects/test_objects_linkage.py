@@ -20,7 +20,7 @@ CUTS = (1, 2, 3, 5, 12, 40)
 
 
 def on_a_line() -> Tensor:
-    """Ever larger gaps: one merge a round, the worst case for rounds."""
+    """Ever larger gaps: one merge per round, the worst case for rounds."""
     return (1.0 + 0.01 * torch.arange(150, dtype=torch.float64)).cumsum(0)[None, :, None]
 
 

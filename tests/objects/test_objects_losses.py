@@ -1,4 +1,4 @@
-"""The terms of the loss beside SimCLR's, and where views lie in their pictures."""
+"""The terms of the loss besides SimCLR's, and where views lie in their pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FG-ARI, ARI and MBO: golden numbers, scikit-learn, and what happens where there is little to score."""
+"""FG-ARI, ARI and MBO: golden numbers, scikit-learn, and what happens if there is little to score."""
 
 import math
 from pathlib import Path

@@ -25,7 +25,7 @@ def run(*words: object) -> int:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as people have them: grey, CMYK, lying, cut short, and no picture at all."""
+    """A folder as people have them: grey, CMYK, rotated, truncated, and not a picture at all."""
     root = tmp_path / "in"
     root.mkdir()
     Image.new("RGB", (40, 30), RED).save(root / "a.jpg")

@@ -1,4 +1,4 @@
-"""Pictures in folders, whatever lies beside them: read as `akorn segment` reads them, what is resized is said."""
+"""Pictures in folders, whatever lies beside them: read as `akorn segment` reads them; resizing is reported."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def looked(folder: Path, **options: object) -> FileSet:
 
 
 def test_training_sees_what_segment_sees(tmp_path: Path) -> None:
-    """16 bits, transparency and turned cameras; at the model's own size, so that no resizing stands between."""
+    """16 bits, transparency and turned cameras; at the model's own size, so that nothing is resized."""
     deep = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
     Image.fromarray(deep).save(tmp_path / "deep.png")
     clear = Image.fromarray(RNG.integers(256, size=(8, 8, 4), dtype=np.uint8))

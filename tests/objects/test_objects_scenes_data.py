@@ -1,4 +1,4 @@
-"""Rendered sets: `akorn data make clevr` and its like, and training on scenes that are never stored."""
+"""Rendered sets: `akorn data make clevr` and the like, and training on scenes that are never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`akorn segment`: masks in the picture's own size, what was changed is said, and one bad picture spoils no other."""
+"""`akorn segment`: masks in the picture's own size, changes are reported, and one bad picture spoils no other."""
 
 from __future__ import annotations
 

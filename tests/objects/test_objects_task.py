@@ -167,7 +167,7 @@ def test_pictures_that_do_not_fit_are_read_ahead(tmp_path: Path, monkeypatch: py
 
 
 def test_the_host_has_the_numbers_of_pictures_that_it_reads() -> None:
-    """On the device they would have to be waited for in every step."""
+    """On the device, every step would have to wait for them."""
     gpu = torch.device("cuda")
     assert home_of_order(StreamedPictures(None), gpu) == CPU  # type: ignore[arg-type]
     assert home_of_order(TrainingPictures(None), gpu) == gpu  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ EXAMPLE = example_class()
 
 
 def encode(image: np.ndarray, masks: np.ndarray, visible: int, joined: bool = False) -> bytes:
-    """A record as the benchmark has it: a string of one byte for each value; or one string for all."""
+    """A record as in the benchmark: a string of one byte for each value; or one string for all."""
     example = EXAMPLE()
     for name, values in (("image", image), ("mask", masks)):
         data = values.astype(np.uint8).tobytes()
@@ -86,7 +86,7 @@ def write(path: Path, messages: list[bytes], compressed: bool = True) -> Path:
 
 
 def write_quickly(path: Path, messages: list[bytes]) -> Path:
-    """By the checksums that we read with: TensorBoard takes a second for a megabyte."""
+    """With the checksums that we read with: TensorBoard takes a second per megabyte."""
     with path.open("wb") as file:
         for message in messages:
             length = len(message).to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""Trials of object discovery: recipes that are no more are still reproduced, to the last setting, by words."""
+"""Trials of object discovery: recipes that no longer exist are still reproduced, to the last setting, by arguments."""
 
 from __future__ import annotations
 

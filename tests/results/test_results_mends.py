@@ -1,4 +1,4 @@
-"""Trainings before and after the mends, figures of others, and what a figure stands on."""
+"""Trainings before and after the mends, figures of others, and what a figure is based on."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_new_records_find_their_cells_and_claims(new: list[dict[str, Any]], clai
 
 
 def test_new_records_of_objects_find_their_cells() -> None:
-    """ItrSA on dSprites and Shapes after the mends decides the comparison, and Shapes' 100 epochs are told."""
+    """ItrSA on dSprites and Shapes after the mends decides the comparison, and Shapes' 100 epochs are reported."""
     sprites = {"data": "dsprites", "split": "test", "pictures": 2000, "clusters": 7, "size": 64}
     shapes = {"data": "shapes", "split": "test", "pictures": 1000, "clusters": 5, "size": 40}
     both = {"method": "average", "uptile": 1}

@@ -32,7 +32,7 @@ def test_every_page_is_what_the_records_say(name: str) -> None:
 
 
 def test_evaluations_of_shipped_weights_fill_the_cells_of_their_recipe() -> None:
-    """They stand under the weights' own name; the first ones stood under the recipe's."""
+    """They have the weights' own name; the first ones had the recipe's."""
     renamed = [
         {**found, "name": "renamed"} if (found.get("extra") or {}).get("training") else found for found in RECORDS
     ]
@@ -52,7 +52,7 @@ def test_every_link_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_headings_make_the_same_link_everywhere(name: str) -> None:
-    """GitHub and MkDocs agree on plain letters alone."""
+    """GitHub and MkDocs agree only on plain letters."""
     for line in PAGES[name].splitlines():
         if line.startswith("#"):
             assert re.fullmatch(r"#+ [A-Za-z0-9 ,.:;'?/-]+", line), line
@@ -161,7 +161,7 @@ def test_an_open_claim_is_judged_anew_when_its_figure_comes() -> None:
 
 
 def test_a_claim_says_what_its_figures_support() -> None:
-    """Of several outcomes the first that holds; the last where a figure is missing."""
+    """Of several outcomes the first that holds; the last if a figure is missing."""
     waiting = figures.Claim("It works", figures.Verdict.OPEN, "Not yet: {b}.", partly={"a": figure(), "b": figure("b")})
     weak = figures.Claim(
         "It works", figures.Verdict.REFUTED, "It does not.", {"a": figure()}, lambda of: of["a"].mean < 20,

@@ -1,4 +1,4 @@
-"""Robustness's tables: which records fill them, and what they tell of the training."""
+"""Robustness's tables: which records fill them, and what they say about the training."""
 
 from __future__ import annotations
 
@@ -273,10 +273,10 @@ def test_the_longest_training_counts_and_fewer_epochs_are_told() -> None:
     row = "| AKOrN-conv, N = 2 | {} | 84.6 | {} | 64.9 |"
     page = render([short], TABLES)
     assert row.format("74.0 (1)", "50.0 (1)") in page
-    assert "**Trained for fewer epochs than the recipe's: `cifar10_akorn_conv` 30 of 400.**" in page
+    assert "**Trained for fewer epochs than the recipe has: `cifar10_akorn_conv` 30 of 400.**" in page
     page = render([whole, short], TABLES)  # though the other is newer
     assert row.format("85.0 (1)", "50.0 (1)") in page
-    assert "recipe's: `cifar10_akorn_conv` 30 of 400 (AutoAttack, 8/255).**" in page
+    assert "recipe has: `cifar10_akorn_conv` 30 of 400 (AutoAttack, 8/255).**" in page
     page = render([whole, trained("2026-01-03", 86.0, 156_000)], TABLES)  # the newest among equals
     assert row.format("86.0 (1)", "–") in page
     assert "fewer epochs" not in page

@@ -19,7 +19,7 @@ RECORDS = [{**record, "name": recipe_of(record)} for record in read_records(Path
 
 
 def changed(metric: str, change: Callable[[float], float]) -> list[dict[str, Any]]:
-    """The records, with another value of one metric wherever it stands."""
+    """The records, with another value of one metric wherever it occurs."""
     found = copy.deepcopy(RECORDS)
     for record in found:
         if metric in record["metrics"]:

@@ -1,4 +1,4 @@
-"""Trials: what counts as one, also where the recipe has left the package for trials.toml."""
+"""Trials: what counts as one, also if the recipe has moved from the package to trials.toml."""
 
 from __future__ import annotations
 

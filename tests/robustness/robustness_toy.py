@@ -16,8 +16,8 @@ TINY = AkornConfig(channels=(8, 8, 16), kernels=(3, 3, 3), steps=(1, 2, 1))
 
 
 class Templates(nn.Module):
-    """Logits are the correlations of a picture with ten templates, of which it has one; `blur` adds random noise, and
-    `rough` waves of this height that are shorter than a grey level.
+    """Logits are the correlations of a picture with ten templates, one of which it contains; `blur` adds random noise,
+    and `rough` waves of this height that are shorter than a grey level.
     """
 
     def __init__(self, blur: float = 0.0, hide: bool = False, side: int = SIDE, rough: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class Templates(nn.Module):
 
 
 def template_pictures(count: int, low: float = 0.01, high: float = 0.06, side: int = SIDE) -> tuple[Tensor, Tensor]:
-    """Pictures of the templates with contrasts from low to high, so that ε changes the answer to some: bytes."""
+    """Pictures of the templates with contrasts from low to high, so that ε changes the answer for some: bytes."""
     generator = torch.Generator().manual_seed(3)
     labels = torch.arange(count) % 10
     contrast = torch.linspace(low, high, count)[torch.randperm(count, generator=generator)]

@@ -25,7 +25,7 @@ from akorn.robustness.report import evaluate
 
 @pytest.fixture
 def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A toy attack, registered as long as the test runs: pictures in a mirror, darker by ε."""
+    """A toy attack, registered while the test runs: mirrored pictures, darker by ε."""
     monkeypatch.setattr(ATTACKS, "_entries", dict(ATTACKS))
 
     @ATTACKS.add("dark-mirror", label="mirrored pictures", about="a toy", facts=lambda request: {"darker": 0.5})
@@ -87,7 +87,7 @@ def test_no_name_is_taken_twice() -> None:
 
 
 def test_what_a_record_must_have() -> None:
-    """As much of each setting as the tables ask for, with a random start and without one."""
+    """As much of each setting as the tables require, with a random start and without one."""
     starts, steps, queries = {"eot": EOT}, {"attack_steps": STEPS}, {"queries": QUERIES}
     wanted = {
         "fgsm": (starts, {}),

@@ -41,7 +41,7 @@ def apply(images: Tensor, name: str, amount: float) -> np.ndarray:
 
 
 def amounts(operations: str, name: str, level: float, sign: int, severity: float = 3, side: int = 32) -> float:
-    """How much of an operation there is, for a level in 0–1."""
+    """The amount of an operation, for a level in 0–1."""
     levels = torch.tensor([[[level], [0.2 if sign < 0 else 0.7]]])
     draws = module.Draws(torch.tensor([[OPERATIONS.index(name)]]), levels, *(torch.zeros(1) for _ in range(3)))
     form = module._of_thirteen if operations == "thirteen" else module._of_nine

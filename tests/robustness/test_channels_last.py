@@ -1,4 +1,4 @@
-"""Channels last in memory, the recipes' default: it trains alike, also on a CPU, and no file shows it."""
+"""Channels last in memory, the recipes' default: training is the same, also on a CPU, and saved files are too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""CIFAR-10 and CIFAR-10-C are read from their usual files; what is missing, cut short or of another kind is said in
-one line.
+"""CIFAR-10 and CIFAR-10-C are read from their usual files; anything missing, cut short or of another kind is reported
+in one line.
 """
 
 import hashlib
@@ -194,7 +194,7 @@ def test_pictures_refuse_other_arrays() -> None:
 
 @pytest.fixture
 def corrupted(tmp_path: Path) -> Path:
-    """Four pictures at five severities, as published: the value of a pixel tells picture and severity."""
+    """Four pictures at five severities, as published: the value of a pixel encodes picture and severity."""
     folder = tmp_path / "CIFAR-10-C"
     folder.mkdir()
     pixels = np.arange(20, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 32, 32, 3), dtype=np.uint8)
@@ -262,7 +262,7 @@ def test_a_folder_without_corruptions_is_refused(corrupted: Path, tmp_path: Path
         find_cifar10c(corrupted, 3)
     with pytest.raises(AkornError, match="nowhere does not exist"):
         find_cifar10c(tmp_path / "nowhere", 3)
-    with pytest.raises(AkornError, match=r"labels\.npy is no folder"):
+    with pytest.raises(AkornError, match=r"labels\.npy is not a folder"):
         find_cifar10c(corrupted / "labels.npy", 3)
 
 
@@ -281,7 +281,7 @@ def test_bad_files_of_corruptions_are_refused(corrupted: Path, tmp_path: Path) -
         (good.astype(np.float32), "float32"),
         (good[..., 0], r"\[20, 32, 32\], expected bytes"),
         (good[:, :28], r"\[20, 28, 32, 3\]"),
-        (good[:19], "19 pictures, expected as many at each of 5"),
+        (good[:19], "19 pictures, expected equally many at each of 5"),
         (good[:0], "0 pictures"),
         (good[:15], r"labels.npy is uint8 \[20\], expected 15"),
         (np.array([{}], dtype=object), "cannot be read as an array"),

@@ -1,6 +1,6 @@
 """Corruptions keep what a picture is, repeat, do not depend on the batch, and grow with the severity.
 
-`python tests/robustness/test_corruptions.py` writes corruptions.npz anew, the examples that hold across machines.
+`python tests/robustness/test_corruptions.py` rewrites corruptions.npz, the examples that hold across machines.
 """
 
 from functools import cache
@@ -38,7 +38,7 @@ def picture() -> Bytes:
 
 @cache
 def pictures() -> Bytes:
-    """200 pictures of CIFAR-10 where they are, else as many made of random blobs; [200, 3, 32, 32]."""
+    """200 pictures of CIFAR-10 if they are there, otherwise as many made of random blobs; [200, 3, 32, 32]."""
     if SHEET.exists():
         pixels = np.asarray(Image.open(SHEET).convert("RGB")).reshape(25, 32, 40, 32, 3)
         return np.ascontiguousarray(pixels.transpose(0, 2, 4, 1, 3).reshape(1000, 3, 32, 32)[:200])

@@ -1,4 +1,4 @@
-"""Frost from the published photographs where a package has them, found without running its code."""
+"""Frost from the published photographs if a package has them, found without running its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network of one's own, scored like akorn's models."""
+"""Your own network, scored like akorn's models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from akorn.robustness.protocol import Request
 
 
 class Plain(nn.Module):
-    """Takes pictures alone, as most networks do."""
+    """Takes only pictures, as most networks do."""
 
     def __init__(self, side: int = 32, classes: int = 10) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Adaptive attacks: the model forward as it is, backward the last Kuramoto step of each layer alone."""
+"""Adaptive attacks: the forward pass is the model's; the backward pass goes through only the last Kuramoto step of each
+layer.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,7 @@ def test_other_models_are_refused_before_anything_is_scored(
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[bool]:
-    """Whether the model had gradients of its last steps alone, each time that an attack was called there."""
+    """Whether the model had gradients of only its last steps, each time that an attack was called there."""
     seen: list[bool] = []
     attack = getattr(import_module(module), name)
 

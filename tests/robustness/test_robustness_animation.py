@@ -1,4 +1,4 @@
-"""Oscillators as an animation: unit vectors as colours, one start for all pictures, and files that are as asked for."""
+"""Oscillators as an animation: unit vectors as colours, one start for all pictures, and files as requested."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_autoattack_on_models_with_and_without_a_random_start() -> None:
 
 @pytest.mark.parametrize("version", ["rand", "square"])
 def test_autoattack_counts_bad_luck(version: Literal["rand", "square"]) -> None:
-    """With no room for an attack it leaves the pictures that are right in as many tests: far fewer than in one."""
+    """With ε = 0 it leaves the pictures that are right in as many tests: far fewer than in one."""
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(400, 0.02, 0.06)
     model = Templates(blur=0.3)

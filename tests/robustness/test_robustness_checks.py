@@ -1,4 +1,4 @@
-"""The checks of a defence: they hold where gradients are honest, and fail where these are hidden."""
+"""The checks of a defence: they hold if gradients are honest, and fail if gradients are hidden."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_start_that_cannot_be_fixed_is_refused() -> None:
 
 
 def test_a_rough_loss_is_found_out() -> None:
-    """Fast waves on the pictures turn gradients every other grey level; the loss in the mean over noise has none."""
+    """Fast waves on the pictures turn gradients every other grey level; the loss averaged over noise has none."""
     pytest.importorskip("pyautoattack", reason="the extra `attacks` is not installed")
     images, labels = template_pictures(60)
     settings = CheckSettings(steps=(4, 8), eot=(16, 64), epsilons=(8 / 255,), queries=2)

@@ -40,7 +40,7 @@ def test_eval_with_everything(model_folder: Path, tmp_path: Path, capsys: pytest
     )  # fmt: skip
     assert eval_robustness.run(options) == 0
     out, err = capsys.readouterr()
-    assert "--plots attacks 8 pictures by PGD, each by 6 passes forward and 4 backward" in err
+    assert "--plots attacks 8 pictures with PGD: 6 forward and 4 backward passes each" in err
     found = json.loads(out)
     scores = {"clean", "noise", "noise_uniform", "ece", "fgsm", "pgd", "pgd_smooth", "transfer"}
     assert scores <= found.keys()
@@ -75,7 +75,7 @@ def test_eval_on_validation_pictures(
         assert eval_robustness.run(options) == 0
         out, err = capsys.readouterr()
         assert json.loads(out)["pictures"] == 10  # one of each class
-        assert ("was trained on all 50,000 pictures as far as its folder tells" in err) == seen
+        assert ("was trained on all 50,000 pictures, so on these too" in err) == seen
         assert json.loads(out).get("seen_in_training", False) == seen
     records = [json.loads(path.read_text()) for path in (tmp_path / "results").iterdir()]
     assert {record["config"]["data_split"] for record in records} == {"valid"}
@@ -85,7 +85,7 @@ def test_eval_on_validation_pictures(
     monkeypatch.setattr("akorn.robustness.report.COMMON", ("contrast",))
     monkeypatch.setattr("akorn.robustness.data.cifar_c.COMMON", ("contrast",))
     assert eval_robustness.run(replace(options, corrupted=tmp_path / "c")) == 0
-    with pytest.raises(AkornError, match="holds valid pictures, and test ones are scored"):
+    with pytest.raises(AkornError, match="holds valid pictures, but test ones are scored"):
         eval_robustness.run(replace(options, corrupted=tmp_path / "c", split="test"))
 
 
@@ -212,7 +212,10 @@ def test_eval_refuses(
     [
         (replace(TINY, classes=5), "model: the model has 5 classes, expected CIFAR-10's 10"),
         (replace(TINY, size=64), "model: the model is for pictures of 64 × 64, expected 32 × 32"),
-        (replace(TINY, head="projection"), "model: the model is no CIFAR-10 classifier yet: it was pre-trained only"),
+        (
+            replace(TINY, head="projection"),
+            "model: the model is not a CIFAR-10 classifier yet: it was only pre-trained",
+        ),
     ],
 )
 def test_eval_refuses_models_of_other_pictures(

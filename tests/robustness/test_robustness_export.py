@@ -80,5 +80,5 @@ def test_without_a_random_start_there_is_no_noise() -> None:
 def test_what_cannot_be_asked() -> None:
     with pytest.raises(AkornError, match="SimCLR's head"):
         program(build(AkornConfig(channels=(8, 8, 8), head="projection")))
-    with pytest.raises(AkornError, match="--steps 4: the steps of a classifier are as it was trained"):
+    with pytest.raises(AkornError, match="--steps 4: a classifier runs as many steps as in training"):
         program(shipped(), 4)

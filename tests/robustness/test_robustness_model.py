@@ -199,7 +199,7 @@ def test_the_paper_and_the_published_settings_differ_in_g_and_in_gamma() -> None
 
 
 def test_without_omega_half_the_step_is_the_published_update() -> None:
-    """There x stands in place of Ωx: Π[x + γ(x + Proj(force))] with γ = 1 is Π[x + ½ Proj(force)]."""
+    """There x replaces Ωx: Π[x + γ(x + Proj(force))] with γ = 1 is Π[x + ½ Proj(force)]."""
     config = cifar10_akorn_conv_no_omega().model
     assert isinstance(config, AkornConfig)
     assert not config.omega

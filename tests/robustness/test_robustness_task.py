@@ -72,7 +72,7 @@ def test_every_recipe_is_sound_and_named_after_itself(name: str) -> None:
 
 
 def made(folder: Path, recipe: str, **overrides: str) -> Path:
-    """A model's folder that says which recipe has made it."""
+    """A model's folder that says which recipe made it."""
     build(TINY).save_pretrained(folder)
     origin = {"recipe": recipe, "seed": 0, "overrides": overrides}
     (folder / "training.json").write_text(json.dumps(origin), encoding="utf-8")
@@ -82,7 +82,7 @@ def made(folder: Path, recipe: str, **overrides: str) -> Path:
 def test_only_the_model_that_is_meant_is_continued(folder: Path, tmp_path: Path) -> None:
     recipe = small(RECIPES["cifar10_akorn_conv_falling_rate"](), folder)
     cpu = torch.device("cpu")
-    wanted = "continues a model: --init FOLDER, one that cifar10_akorn_conv has made without --init"
+    wanted = "continues a model: --init FOLDER, one that cifar10_akorn_conv made without --init"
     with pytest.raises(AkornError, match=f"{wanted}$"):
         make_task(recipe).build_data(cpu)
     foreign = made(tmp_path / "foreign", "tiny_imagenet_akorn_conv")
@@ -94,7 +94,7 @@ def test_only_the_model_that_is_meant_is_continued(folder: Path, tmp_path: Path)
     with pytest.raises(AkornError, match="does not exist"):
         make_task(replace(recipe, init=tmp_path / "nothing")).build_data(cpu)
     build(TINY).save_pretrained(tmp_path / "unknown")
-    with pytest.raises(AkornError, match="does not tell what has made it"):
+    with pytest.raises(AkornError, match="does not say what made it"):
         make_task(replace(recipe, init=tmp_path / "unknown")).build_data(cpu)
     assert len(make_task(replace(recipe, init=made(tmp_path / "right", "cifar10_akorn_conv"))).build_data(cpu))
 

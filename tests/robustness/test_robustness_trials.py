@@ -1,4 +1,6 @@
-"""Trials on CIFAR-10: recipes that are no more are still reproduced by words, and what they made is still of use."""
+"""Trials on CIFAR-10: recipes that no longer exist are still reproduced by arguments, and their models can still be
+used.
+"""
 
 from __future__ import annotations
 

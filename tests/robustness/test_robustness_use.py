@@ -46,7 +46,7 @@ def test_the_answer_depends_on_the_picture_alone() -> None:
         assert sorted(name for name, _ in answer.ranking) == sorted(CLASSES)
     plain = Classifier(build(ResNetConfig(width=4, blocks=(1,))), device="cpu").classify(images, starts=4)
     assert {answer.starts for answer in plain} == {1}  # a function needs no second look
-    with pytest.raises(AkornError, match="pre-trained only"):
+    with pytest.raises(AkornError, match="only pre-trained"):
         Classifier(build(ResNetConfig(width=4, blocks=(1,), head="projection")), device="cpu")
     with pytest.raises(ValueError, match="3, 32, 32"):
         classifier.classify(torch.zeros(1, 3, 16, 16))

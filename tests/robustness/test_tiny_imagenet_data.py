@@ -1,4 +1,6 @@
-"""Tiny-ImageNet is read from its usual folders; what is missing, cut short or of another kind is said in one line."""
+"""Tiny-ImageNet is read from its usual folders; anything missing, cut short or of another kind is reported in one
+line.
+"""
 
 import io
 from pathlib import Path
@@ -64,7 +66,7 @@ def test_bad_tiny_imagenets_are_refused(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="does not exist"):
         load_tiny_imagenet(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    with pytest.raises(AkornError, match="file is no folder"):
+    with pytest.raises(AkornError, match="file is not a folder"):
         load_tiny_imagenet(tmp_path / "file")
     empty = tmp_path / "empty"
     (empty / "train").mkdir(parents=True)
@@ -80,7 +82,7 @@ def test_bad_tiny_imagenets_are_refused(tiny: Path, tmp_path: Path) -> None:
     listing = tiny / "val" / "val_annotations.txt"
     for line, message in (
         ("val_0.JPEG\tn99", "line 1: the class 'n99' has no folder"),
-        ("../train/x.JPEG\tn01", "line 1: '../train/x.JPEG' is no file name"),
+        ("../train/x.JPEG\tn01", "line 1: '../train/x.JPEG' is not a file name"),
         ("val_9.JPEG\tn01", r"val_9.JPEG cannot be read as a picture"),
         ("", "lists no picture"),
     ):

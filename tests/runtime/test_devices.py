@@ -117,7 +117,7 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path):
 
 
 def test_which_compilers_triton_takes(tools) -> None:
-    """$CC alone if it is set, else gcc or clang: `cc` is none of them."""
+    """$CC alone if it is set, else gcc or clang: `cc` is neither of them."""
     none = "there is no C compiler (gcc or clang)"
     for programs, chosen, missing in (
         ((), None, none),

@@ -103,7 +103,7 @@ def test_a_reduced_picture_is_turned_too(tmp_path: Path) -> None:
 
 
 def test_a_damaged_tiff_gets_one_line(tmp_path: Path) -> None:
-    """Pillow warns of its tags, in lines of its own."""
+    """Pillow warns about its tags, in separate lines."""
     Image.new("RGB", (16, 16)).save(tmp_path / "a.tif")
     content = bytearray((tmp_path / "a.tif").read_bytes())
     for place in (17, 41):  # the counts of two tags

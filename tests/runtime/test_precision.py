@@ -49,7 +49,7 @@ def test_deterministic_algorithms_are_not_searched_for() -> None:
 
 
 def test_without_a_search_it_is_off_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluation meets many shapes once: a search for each would cost more than it brings."""
+    """Evaluation sees many shapes once: a search for each would cost more than it gains."""
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     with numerics("float32"):
         assert not torch.backends.cudnn.benchmark

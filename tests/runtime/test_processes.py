@@ -14,7 +14,7 @@ from akorn.runtime import processes
 
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes, of which the other has thrice what this one has; the main one has seven everywhere."""
+    """Two processes: the other one has three times what this one has; the main one has seven everywhere."""
     monkeypatch.setattr(processes, "several", lambda: True)
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.mul_(4))

@@ -1,4 +1,4 @@
-"""Streams that are closed, full or left by their reader."""
+"""Streams that are closed, full or abandoned by their reader."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Names of strangers, as they are printed."""
+"""Names from strangers, and how they are printed."""
 
 import pytest
 

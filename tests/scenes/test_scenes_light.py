@@ -194,7 +194,7 @@ def test_the_ground_gives_itself_no_more_than_it_gets() -> None:
 
 
 def test_an_empty_scene_has_the_originals_levels() -> None:
-    """Grey levels at the picture's corners, as the description of the original has them."""
+    """Grey levels at the picture's corners, as in the description of the original."""
     view = whole_view()
     few = replace(
         view, rows=(view.rows[0], view.rows[-1]), columns=(view.columns[0], view.columns[160], view.columns[-1])

@@ -208,5 +208,5 @@ def test_bad_scenes_are_refused() -> None:
         cropped_view(0)
     with pytest.raises(AkornError, match="samples must be at least 1"):
         colours(arrays([Scene(())]), SMALL, 0)
-    with pytest.raises(AkornError, match="object 0 of the scene lacks or has a wrong 'x'"):
+    with pytest.raises(AkornError, match="object 0 of the scene has a missing or wrong value: 'x'"):
         scene_of({"objects": [{"shape": "cube", "r": 0.7}]})

@@ -142,7 +142,7 @@ def test_network_decides_whether_they_synchronise() -> None:
 
 
 def test_the_report_names_the_commutator() -> None:
-    """Oscillators with frequencies of their own do not obey the appendix's conditions, unless uncoupled."""
+    """Oscillators with different frequencies violate the appendix's conditions, unless they are uncoupled."""
     few = {"oscillators": 20, "steps": 5, "k_count": 2}
     assert sim.simulate("classic", **few).report.failed == (theory.COMMUTE,)
     assert sim.simulate("classic", network="ring", degree=4, **few).report.failed == (theory.COMMUTE,)

@@ -192,7 +192,7 @@ def test_the_widest_settings_are_still_numbers(preset: str) -> None:
 
 
 def test_conditions_of_a_large_torus_are_asked_on_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same answer as on the whole, at a price that does not grow with it."""
+    """The same answer as on the whole, at a cost that does not grow with it."""
     asked = []
     check = lattice.layer_conditions
     monkeypatch.setattr(lattice, "layer_conditions", lambda layer, c: asked.append(c.shape) or check(layer, c))

@@ -1,4 +1,4 @@
-"""Adaptive effort: who gets more of it, who leaves, and that nobody else notices."""
+"""Adaptive effort: which boards get more of it, which leave, and that others are not affected."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files of boards: every form that is read, every mistake that is named, and real data where it is at hand."""
+"""Files of boards: every form that is read, every mistake that is named, and real data if it is available."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Symmetries keep what makes a Sudoku; batches are what was asked for."""
+"""Symmetries keep a Sudoku valid; batches are what was asked for."""
 
 from collections import Counter
 from pathlib import Path

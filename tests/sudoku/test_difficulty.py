@@ -35,7 +35,7 @@ def tree(x: int) -> int:
 
 
 def rounds(board: list[int]) -> int | None:
-    """How often a person who fills in all squares with one candidate left, then looks anew, has to look."""
+    """How many rounds it takes to fill in, again and again, all squares with one candidate left."""
     looks = 0
     while 0 in board:
         found = {}

@@ -1,4 +1,4 @@
-"""The exact solver and the generator: one solution, the asked givens, and nothing but the seed decides."""
+"""The exact solver and the generator: one solution, the requested givens, and only the seed decides."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Sudoku models outside torch: blocks of steps that are handed on, and the solver by onnxruntime."""
+"""Sudoku models outside torch: blocks of steps whose states are passed on, and the solver in onnxruntime."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def relative(found: np.ndarray, wanted: Tensor) -> float:
 @pytest.mark.parametrize("name", SHIPPED)
 @torch.no_grad()
 def test_each_block_of_steps_is_torchs(name: str, batch: int) -> None:
-    """From the same state each time: the model itself, not the program that was exported, is what is compared with."""
+    """From the same state each time: the comparison is with the model itself, not with the program that was
+    exported.
+    """
     model, puzzle = shipped(name), puzzles(batch)
     state = noise(model, batch)
     block, c = model.blocks[-1], model.embedding(puzzle)
@@ -106,7 +108,7 @@ def test_the_file_says_what_it_is(name: str) -> None:
 
 @torch.no_grad()
 def test_a_first_state_leaves_the_givens_to_their_digits(small: SudokuModel) -> None:
-    """Whatever noise stands on the givens; a state that is handed on is kept there."""
+    """Whatever noise is on the givens; a state that is passed on is kept there."""
     run, puzzle = program(small, 2), puzzles(1)
     first = noise(small, 1)
     other = torch.where((puzzle > 0)[..., None], 3 * torch.randn_like(first), first)
@@ -122,7 +124,7 @@ def test_a_first_state_leaves_the_givens_to_their_digits(small: SudokuModel) -> 
 
 
 def test_a_file_of_each_format(small: SudokuModel, tmp_path: Path) -> None:
-    """What it says of itself, and that a .pt2 gives the model's numbers for any batch."""
+    """What it says about itself, and that a .pt2 gives the model's numbers for any batch."""
     run = program(small, 3)
     facts = facts_of(run, small, "mine", "---\nlicense: mit\n---\n\n# mine\n")
     write.write(run, facts, tmp_path / "mine.onnx")
@@ -155,7 +157,7 @@ def test_other_positions_leave_too(position: str) -> None:
 
 
 def test_models_that_cannot_leave() -> None:
-    with pytest.raises(AkornError, match="itrsa has no state to hand on"):
+    with pytest.raises(AkornError, match="itrsa has no state to pass on"):
         program(build(ItrSAConfig(channels=16, heads=2)))
     with pytest.raises(AkornError, match="2 blocks"):
         program(build(SudokuConfig(channels=16, heads=2, blocks=2)))
@@ -191,8 +193,8 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
     assert (its.effort, its.votes) == (mine.effort, mine.votes)  # its answers are read at the end of a round alone
     assert not solver.can_watch
     for work, words in [
-        (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps a call: 5 steps are no multiple"),
-        (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "every step is seen with --steps 1"),
+        (lambda: solver.solve(EXAMPLES["easy"], 5), "runs 2 steps per call: 5 steps are not a multiple"),
+        (lambda: list(solver.watch(EXAMPLES["easy"], 4)), "to see every step, export with --steps 1"),
         (lambda: Solver.from_pretrained(path, backend="torch"), "torch cannot run"),
         (lambda: Solver.from_pretrained(path, device="cuda"), "float32 on the CPU"),
         (lambda: Solver.from_pretrained(tmp_path / "no.onnx"), "cannot be read"),
@@ -214,7 +216,7 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_same_answers_on_200_boards(tmp_path: Path) -> None:
-    """The shipped file of 16 steps a call, 64 steps: real boards where they are there, else generated ones."""
+    """The shipped file with 16 steps per call, 64 steps: real boards if they are there, otherwise generated ones."""
     if BOARDS.is_dir():
         boards = load_csv(BOARDS / "test-ood.csv")[0][:: 18_000 // 200][:200]
     else:

@@ -98,7 +98,7 @@ class Chromium:
         self.wait_for("document.readyState === 'complete' && !window.left")
 
     def evaluate(self, code: str) -> Any:
-        """What an expression gives, awaited."""
+        """The value of an expression, awaited."""
         told = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in told:
             raise RuntimeError(f"{code}: {told['exceptionDetails']}")
@@ -152,7 +152,7 @@ class Chromium:
         return waiting
 
     def _watch(self, session: str) -> None:
-        """See what a Worker asks for and complains of, from its first line on."""
+        """Observe what a Worker requests and its errors, from its first line on."""
         for method in (*(f"{domain}.enable" for domain in WATCHED), "Runtime.runIfWaitingForDebugger"):
             self._send(session, method, {})
 

@@ -1,4 +1,4 @@
-"""A server for the tests of a folder, and a browser where there is one."""
+"""A server for the tests of a folder, and a browser if there is one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def server(exports: Path) -> Iterator[PageServer]:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    """One browser for all tests; what it complains of stays until the end."""
+    """One browser for all tests; its errors are kept until the end."""
     program = find_chromium()
     if program is None:
         pytest.skip("no Chromium is installed")

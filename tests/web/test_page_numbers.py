@@ -1,4 +1,4 @@
-"""The page's own mathematics beside the package's: random numbers, sizes of pictures, clusters."""
+"""The page's own mathematics compared with the package's: random numbers, sizes of pictures, clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's pictures in a real browser: classes as `akorn classify` has them, masks as `akorn segment` has them."""
+"""The page's pictures in a real browser: classes as from `akorn classify`, masks as from `akorn segment`."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_attacks_are_shown_with_the_pages_own_pictures(pictures: Chromium) -> No
 
 
 def test_the_bundled_attacks_are_what_the_model_says() -> None:
-    """Within ε, at the tables' budget; and the model's answers are those that the file tells."""
+    """Within ε, at the tables' budget; and the model's answers are those in the file."""
     told = json.loads((DRAWN / "attacks.json").read_text(encoding="utf-8"))
     assert (told["epsilon"], told["steps"], told["eot"]) == (8, 50, 20)
     classifier = Classifier.from_pretrained(told["model"], "cpu")

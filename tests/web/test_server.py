@@ -25,7 +25,7 @@ RUNTIME = "/vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm"
 
 
 def ask(server: PageServer, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, bytes]:
-    """A request as it stands: nothing tidies up the path."""
+    """A raw request: nothing cleans up the path."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})

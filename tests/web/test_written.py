@@ -29,7 +29,7 @@ def only_sudoku(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
 
 
 def made_of(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Let an export be this Python code, which gets the file's path."""
+    """Replace an export by this Python code, which gets the file's path."""
 
     def command(model: exported.ExportedModel) -> list[str]:
         return [sys.executable, "-c", code, str(model.path)]
@@ -65,7 +65,7 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit) as end:
         main(["web", "--out", str(tmp_path)])
     assert end.value.code == 2
-    assert capsys.readouterr().err == f"akorn: {tmp_path}: is there already and not an empty folder\n"
+    assert capsys.readouterr().err == f"akorn: {tmp_path}: already exists and is not an empty folder\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

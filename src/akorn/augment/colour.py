@@ -19,7 +19,7 @@ def to_grey(images: Tensor) -> Tensor:
 
 
 def greyscale(images: Tensor, generator: torch.Generator | None = None, *, p: float = 0.2) -> Tensor:
-    """Each picture in grey, with as many channels, with probability p."""
+    """Each picture becomes grey with probability p; the number of channels stays."""
     images = as_float(images)
     if images.shape[1] == 1:
         return images
@@ -38,8 +38,8 @@ def colour_jitter(
 ) -> Tensor:
     """Change brightness, contrast, saturation and hue with probability p, in a random order for each picture.
 
-    The first three are blends f·x + (1 − f)·y, cut to 0–1, with f uniform in 1 ± strength and y black, the picture's
-    mean grey, and each pixel's grey. The hue shifts by up to ± `hue` of the circle.
+    The first three are blends f·x + (1 − f)·y, clipped to 0–1, with f uniform in 1 ± strength and y black, the
+    picture's mean grey, and each pixel's grey. The hue shifts by up to ± `hue` of the circle.
     """
     images = as_float(images)
     sides = uniform(images, generator, 3, low=-1.0).unbind(1)

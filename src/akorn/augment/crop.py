@@ -2,9 +2,9 @@
 
 A crop is resized with two small matrices per picture, one for its rows and one for its columns, which hold the weights
 of the bilinear filter with antialiasing. This is the filter that torch and torchvision use for crop-then-resize, border
-included, to rounding; an affine `grid_sample` would read beyond the crop's border and would not widen the filter if a
-crop shrinks. In batches on a GPU two matrix products are also as fast. Under TF32 the products keep 11 bits, a quarter
-of a byte's grey level.
+included, up to rounding; an affine `grid_sample` would read beyond the crop's border and would not widen the filter if
+a crop shrinks. In batches on a GPU two matrix products are also as fast. Under TF32 the products keep 11 bits, a
+quarter of a byte's grey level.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def random_boxes(
 def boxes_from(
     area: Tensor, shape: Tensor, place: Tensor, full: Size, scale: tuple[float, float], ratio: tuple[float, float]
 ) -> Tensor:
-    """The boxes [B, 4] that random numbers in 0–1 mean: area and shape [B, tries], place [B, 2]; full: of pictures."""
+    """Boxes [B, 4] from random numbers in 0–1: area and shape [B, tries], place [B, 2]; full: size of the pictures."""
     height, width = full
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
     low, high_ratio = math.log(ratio[0]), math.log(ratio[1])

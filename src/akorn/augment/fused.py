@@ -1,6 +1,6 @@
 """All of `augment` except the noise in one kernel: a program makes one view, from bytes to float32.
 
-The plain forms, in `crop` and `colour`, make some 260 passes over a batch. Crops are the same bilinear filter with
+The plain forms, in `crop` and `colour`, make about 260 passes over a batch. Crops are the same bilinear filter with
 antialiasing: an output pixel reads as many input pixels as its hat function covers, two per side if a crop is
 enlarged. The mean grey, which the contrast needs, is computed in a first pass over the view. Needs Triton to import.
 """
@@ -29,7 +29,7 @@ def _grey(red, green, blue):
 
 @triton.jit
 def _blend(x, other, factor):
-    """x + (1 − f)(y − x), cut to 0–1."""
+    """x + (1 − f)(y − x), clipped to 0–1."""
     return tl.minimum(tl.maximum(x + (1 - factor) * (other - x), 0.0), 1.0)
 
 
@@ -148,7 +148,7 @@ def _augment_kernel(
     out,  # [views, COLOURS, OUT_HEIGHT, OUT_WIDTH]
     pictures,
     views,
-    least,  # a crop's share of the area: from, and how much more at most; then the same of the logarithm of its ratio
+    least,  # a crop's share of the area: smallest value and range; then the same for the logarithm of its ratio
     area,
     low,
     log_ratio,

@@ -1,4 +1,4 @@
-"""Speed and memory, measured beside the plain version in one run."""
+"""Speed and memory, measured together with the plain version in one run."""
 
 import lazy_loader
 

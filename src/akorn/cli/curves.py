@@ -14,7 +14,7 @@ from akorn.errors import AkornError
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
-    """Draw the loss of several runs in one plot, or another curve of theirs, from what `akorn train` has logged."""
+    """Draw the loss, or another curve, of several runs in one plot, from what `akorn train` has logged."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …")] = ()
     """The runs' folders, or their files scalars.jsonl."""

@@ -40,11 +40,11 @@ class Options(CommonOptions):
     """Kuramoto steps in one call of a file: by default 16 of a Sudoku model, whose calls are chained, and as many
     in each block as in training of an object model. A classifier's cannot be chosen."""
     overwrite: bool = False
-    """Replace a file that is there already."""
+    """Replace an existing file."""
 
 
 def run(options: Options) -> int:
-    """Export; nothing of the run is changed."""
+    """Export; the run is not changed."""
     if options.format != "folder":
         return _write_file(options)
     if options.run is None:
@@ -53,7 +53,7 @@ def run(options: Options) -> int:
         if getattr(options, name):
             raise AkornError(f"--{name} is for --format onnx and pt2")
     if not _is_run(options.run) and room_of_model(options.run) is not None:
-        raise AkornError(f"{options.run} is a model and no run: --format onnx or pt2 makes a file of it")
+        raise AkornError(f"{options.run} is a model, not a run: --format onnx or pt2 makes a file from it")
     found, model, which = _of_run(options.run, options.weights)
     name = found.facts["recipe"]
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
@@ -85,12 +85,12 @@ def _write_file(options: Options) -> int:
     if _is_run(options.run):
         model = _of_run(options.run, options.weights)[1]
     elif options.weights is not None:
-        raise AkornError(f"--weights is for the checkpoints of a run, and {options.run} is a model")
+        raise AkornError(f"--weights is for the checkpoints of a run, but {options.run} is a model")
     from akorn.export import export_model
 
     program = export_model(model, path, options.steps, overwrite=options.overwrite)
     size = path.stat().st_size
-    say(f"{name}: {program.steps} steps a call, {size / 1e6:.1f} MB, are in {path}")
+    say(f"{name}: {program.steps} steps per call, {size / 1e6:.1f} MB, written to {path}")
     if options.json:
         told = {"model": name, "file": str(path), "format": options.format, "steps": program.steps, "bytes": size}
         print_json(told)
@@ -105,7 +105,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _of_run(run: Path, weights: Literal["average", "last"] | None) -> tuple[Checkpoint, HubModel, str]:
-    """A run's newest checkpoint, the model with the weights that are wanted, and which these are."""
+    """A run's newest checkpoint, the model with the wanted weights, and which weights these are."""
     from akorn.engine import checkpoint
     from akorn.hub import load_weights
 
@@ -124,7 +124,7 @@ def _of_run(run: Path, weights: Literal["average", "last"] | None) -> tuple[Chec
 
 
 def _part(settings: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Those of the settings whose names begin so, without that beginning."""
+    """The settings whose names begin with the prefix, without the prefix."""
     return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
 
 

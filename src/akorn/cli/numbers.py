@@ -19,7 +19,7 @@ def check_numbers(options: Any) -> None:
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, float) and not math.isfinite(value):
             raise AkornError(f"{option} must be a finite number, got {value}")
-        if isinstance(value, int) and abs(value) > MOST and not name.endswith("seed"):  # which has a bound of its own
+        if isinstance(value, int) and abs(value) > MOST and not name.endswith("seed"):  # seeds have their own bound
             raise AkornError(f"{option} must be at most {MOST:,}, got {_short(value)}")
 
 

@@ -1,4 +1,4 @@
-"""How a run starts: accelerate's view of this process, of its device and of the others."""
+"""How a run starts: accelerate's view of this process, its device and the other processes."""
 
 import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]

@@ -5,9 +5,9 @@ end (so every segment is supervised), and passes the state on without its gradie
 after a number of segments drawn for it, or as soon as the task says that it is done; the next fresh sample takes its
 place. The model thus learns to continue from states that it reached itself, long after the reach of its gradients.
 
-Both this and `akorn.execution.LastSteps` cut the gradients of a long sequence of steps: `LastSteps` within one loss, so
-that only its last steps are learned from, this between losses. They combine: a segment of a model with `LastSteps(k)`
-has gradients through its last k steps.
+Both this and `akorn.execution.LastSteps` cut the gradients of a long sequence of steps: `LastSteps` cuts them within
+one loss, so that the model learns only from the last steps; this module cuts them between losses. They combine: a
+segment of a model with `LastSteps(k)` has gradients through its last k steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = ("left", "batch", "state")
 
 
 class Segment(NamedTuple):
-    """What comes of one segment."""
+    """The result of one segment."""
 
     loss: Tensor
     """The mean loss over the batch, a scalar."""
@@ -49,7 +49,7 @@ class Carrying(Protocol):
     def segment(
         self, model: nn.Module, batch: Batch, state: States, generator: torch.Generator, choice: Hashable
     ) -> Segment:
-        """Run one segment from these states. What `Task.loss` says of the choice holds here too."""
+        """Run one segment from these states. What `Task.loss` says about the choice holds here too."""
         ...
 
 
@@ -64,7 +64,7 @@ class Carried(NamedTuple):
     """Their states."""
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All tensors in a row, for `from_tensors`."""
+        """All tensors in one tuple, for `from_tensors`."""
         return (self.left, *self.batch, *self.state)
 
     @classmethod
@@ -111,7 +111,7 @@ def carry_on(
     generator: torch.Generator,
     choice: Hashable,
 ) -> tuple[Tensor, dict[str, Tensor], Carried]:
-    """One training step's loss and scalars, and the slots after it. Waits for nothing, so a graph can record it."""
+    """One training step's loss and scalars, and the slots after it. It waits for nothing, so a graph can record it."""
     assert config.segments is not None
     low, high = config.segments
     new = carried.left == 0  # [B]

@@ -113,7 +113,8 @@ class TrainConfig:
     """Also write the curves for TensorBoard."""
 
 
-# Settings that may change when a run is resumed, since they do not change the numbers (the device is compared apart).
+# Settings that may change when a run is resumed, since they do not change the numbers (the device is compared
+# separately).
 _FREE = {
     "weights",
     "checkpoint_every",
@@ -128,7 +129,7 @@ _FREE = {
 
 
 _LATER = flatten({"carry": asdict(CarryConfig())})
-"""What runs had whose checkpoints do not name these settings."""
+"""The values for runs whose checkpoints do not name these settings."""
 
 
 def check(config: TrainConfig) -> None:
@@ -169,7 +170,7 @@ def check(config: TrainConfig) -> None:
     ]
     segments = config.carry.segments
     fine = segments is None or 1 <= segments[0] <= segments[1]
-    rules.append(("carry.segments", segments, fine, "two numbers from 1 on, the smaller one first"))
+    rules.append(("carry.segments", segments, fine, "two numbers of at least 1, the smaller one first"))
     if segments is not None and not config.drop_last:
         raise AkornError("carry.segments needs drop_last: carried samples keep their slots, so no batch can be smaller")
     if config.graph and config.precision == "fp16":

@@ -21,7 +21,7 @@ def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[f
 
 
 Runs = Mapping[str, str | Path | Sequence[str | Path]] | Sequence[str | Path]
-"""Runs, or by their label one or several: the seeds of a model, for example."""
+"""A list of runs, or one or several runs for each label: the seeds of a model, for example."""
 
 
 def plot_curves(
@@ -31,7 +31,7 @@ def plot_curves(
 
     epoch_steps: the steps of an epoch, to draw it over the epochs instead.
 
-    Runs may have labels; several of one label have one colour.
+    Runs may have labels; all runs of one label have the same colour.
     """
     out = Path(out)
     labelled = _labelled(runs)

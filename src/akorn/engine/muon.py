@@ -29,9 +29,9 @@ class Muon(Optimizer):
     Args:
         parameters: all trainable parameters.
         matrices: those that Muon trains; each has two axes.
-        lr: learning rate η, of both.
-        momentum: β of Muon.
-        betas: of Adam.
+        lr: the learning rate η of both.
+        momentum: Muon's β.
+        betas: Adam's β₁ and β₂.
         weight_decay: λ, decoupled as in AdamW.
 
     """
@@ -47,7 +47,7 @@ class Muon(Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         chosen = {id(p) for p in matrices}
-        # "fused" tells `load_state_dict` to keep Adam's step counts beside the parameters, where its kernel wants them.
+        # "fused" tells `load_state_dict` to keep Adam's step counts beside the parameters, where its kernel needs them.
         settings = {"lr": lr, "momentum": momentum, "betas": betas, "weight_decay": weight_decay, "fused": True}
         super().__init__(list(parameters), settings)
         self._is_matrix = [id(p) in chosen for p in self._all()]
@@ -117,13 +117,13 @@ class Muon(Optimizer):
 
 
 def _counted(steps: list[Tensor]) -> list[Tensor]:
-    """The numbers of steps, one more each."""
+    """The numbers of steps, each increased by one."""
     torch._foreach_add_(steps, 1)
     return steps
 
 
 def orthogonal(a: Tensor) -> Tensor:
-    """Roughly P Qᵀ of matrices P Σ Qᵀ, [..., rows, columns]: all singular values come to lie near 1."""
+    """Roughly P Qᵀ of matrices P Σ Qᵀ, [..., rows, columns]: all singular values become nearly 1."""
     tall = a.shape[-2] > a.shape[-1]
     x = (a.mT if tall else a).bfloat16()
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)

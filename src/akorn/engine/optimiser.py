@@ -33,7 +33,7 @@ def build(config: OptimiserConfig, model: nn.Module) -> Optimizer:
 
 
 def matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of the linear maps, but for those onto fewer than 32 channels, such as a head's."""
+    """Return the weights of the linear maps, except those onto fewer than 32 channels, such as a head's."""
     chosen = {id(part.weight) for part in model.modules() if isinstance(part, nn.Linear)}
     return [p for p in trainable(model) if id(p) in chosen and min(p.shape) >= 32]
 

@@ -173,7 +173,7 @@ class TrainState:
                 gone = "absent"  # a setting that only one of the two versions has, perhaps as None
                 key = next(k for k in {**before, **now} if before.get(k, gone) != now.get(k, gone))
                 name, before, now = f"settings {key}", before.get(key, gone), now.get(key, gone)
-            raise AkornError(f"{found.path}: of another run: {name} was {before!r}, now {now!r}")
+            raise AkornError(f"{found.path}: from another run: {name} was {before!r}, now {now!r}")
         changed = differences(found.facts.get("config", {}), self.config)
         if changed:
             raise AkornError(f"{found.path}: from another run: {'; '.join(changed)}")

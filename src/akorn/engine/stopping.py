@@ -15,7 +15,7 @@ from akorn.runtime import processes
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SAVE = 1  # among the processes' requests: below any signal's number
-_ECHO_SECONDS = 1.0  # within which a repeated signal is the same one again: launchers hand it on, `timeout` sends two
+_ECHO_SECONDS = 1.0  # within which a repeated signal counts as the same one: launchers pass it on, `timeout` sends two
 
 
 class Interrupted(KeyboardInterrupt):

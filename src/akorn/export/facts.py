@@ -1,4 +1,4 @@
-"""What an exported file tells of itself, as text under names: ONNX's metadata, and a .pt2's extra files. Torch-free."""
+"""What an exported file says about itself, as named texts: ONNX's metadata, and a .pt2's extra files. Torch-free."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from akorn.hub import HubModel
 
 KIND = "akorn-export"
-"""The name under which a file says that it is one of ours, and of which version."""
+"""The name under which a file says that it is one of ours, and its version."""
 VERSION = "1"
 
 
 def facts_of(program: Program, model: HubModel, name: str, card: str) -> dict[str, str]:
-    """All that a file tells: which model it is, how it is used, and who may."""
-    licence = re.search(r"^license:\s*(\S.*)$", card, re.M)  # in the card's first lines, as the hub has it
+    """Everything that a file says: which model it is, how it is used, and its licence."""
+    licence = re.search(r"^license:\s*(\S.*)$", card, re.M)  # in the card's first lines, as on the hub
     return {
         KIND: VERSION,
         "akorn_version": __version__,

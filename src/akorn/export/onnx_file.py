@@ -1,8 +1,8 @@
 """A program as one ONNX model. Each part is traced once, by torch's exporter, and its nodes are repeated: the time to
 export does not grow with the number of steps, and all steps read the same weights.
 
-Weights that 16 bits hold exactly, as those of models' folders do, lie in the file as float16 and are cast to float32
-when it is loaded: half the bytes, the same numbers.
+Weights that fit exactly into 16 bits, as those of models' folders do, are stored as float16 and cast to float32 when
+the file is loaded: half the bytes, the same numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ except ImportError as error:
     raise missing(error) from error
 
 OPSET = 18
-"""Old enough for every runtime of the last years, in browsers too."""
+"""Old enough for every runtime of recent years, also in browsers."""
 _HALF = 256
 """Arrays of fewer numbers stay float32: a cast would cost more than it saves."""
 _TYPES = {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64}
@@ -78,7 +78,7 @@ class _Writer:
     def add(
         self, prefix: str, graph: onnx.GraphProto, takes: tuple[str, ...], gives: tuple[str, ...], times: int
     ) -> None:
-        """Add a part so many times."""
+        """Add a part this many times."""
         fixed: dict[str, str] = {}  # names of what is the same in every run
         for weight in graph.initializer:
             fixed[weight.name] = f"{prefix}.{weight.name}"
@@ -86,7 +86,7 @@ class _Writer:
         moving = []
         for node in graph.node:
             if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-                raise RuntimeError(f"{node.op_type} holds a graph of its own, which is not known here")
+                raise RuntimeError(f"{node.op_type} contains a graph, which is not supported here")
             if all(name in fixed for name in node.input):
                 self._append(node, fixed, prefix)
             else:
@@ -114,7 +114,7 @@ class _Writer:
         )
 
     def _append(self, node: onnx.NodeProto, names: dict[str, str], prefix: str) -> None:
-        """A copy of a node under other names, without what the exporter noted about where it came from."""
+        """A copy of a node under other names, without the exporter's notes about its origin."""
         copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, name=f"{prefix}.{node.name}")
         copy.attribute.extend(node.attribute)
         copy.input.extend(names[name] if name else "" for name in node.input)
@@ -124,7 +124,7 @@ class _Writer:
         self.nodes.append(copy)
 
     def _store(self, weight: onnx.TensorProto, name: str) -> None:
-        """Keep an array, in half the bytes where that loses nothing."""
+        """Store an array, in half the bytes if that loses nothing."""
         values = numpy_helper.to_array(weight)
         with np.errstate(over="ignore"):
             half = values.astype(np.float16) if values.dtype == np.float32 and values.size >= _HALF else None
@@ -142,7 +142,7 @@ def _value(port: Port) -> onnx.ValueInfoProto:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what the exporter says of packages that nothing here needs."""
+    """Suppress what the exporter says about packages that nothing here needs."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

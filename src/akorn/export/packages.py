@@ -1,4 +1,4 @@
-"""What is said where the packages for ONNX are missing. Torch-free."""
+"""The error if the packages for ONNX are missing. Torch-free."""
 
 from __future__ import annotations
 

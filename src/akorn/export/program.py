@@ -1,4 +1,4 @@
-"""A model as a program: parts that run one after the other on named arrays, each perhaps several times."""
+"""A model as a program: parts that run one after the other on named arrays, each once or several times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from akorn import oscillators as osc
 BATCH = "batch"
 """The axis whose size is free."""
 ENERGY, ENERGIES = "energy", "energies"
-"""What a step gives, [B, 1]; and what becomes of all steps' together, [B, steps]."""
+"""The output of a step, [B, 1]; and those of all steps together, [B, steps]."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Port:
 
 
 class Part(NamedTuple):
-    """A module that takes arrays by name and gives others, or the same ones anew."""
+    """A module that takes arrays by name and gives others, or new values of the same ones."""
 
     module: nn.Module
     takes: tuple[str, ...]
@@ -45,9 +45,9 @@ class Program(nn.Module):
     """Parts one after the other. As a module it takes the inputs in their order and returns the outputs.
 
     Args:
-        inputs: what is given.
-        outputs: what comes back. `energies` are those of all parts that give an `energy`, side by side.
-        parts: what runs.
+        inputs: the arrays that are given.
+        outputs: the arrays that come back. `energies` are those of all parts that give an `energy`, side by side.
+        parts: the parts that run.
         steps: Kuramoto steps in one call, over all parts.
 
     """
@@ -60,7 +60,7 @@ class Program(nn.Module):
 
     @property
     def parts(self) -> list[Part]:
-        """What runs, first to last."""
+        """The parts that run, first to last."""
         return [wires._replace(module=module) for wires, module in zip(self._wiring, self.modules_run, strict=True)]
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -76,13 +76,13 @@ class Program(nn.Module):
         return tuple(arrays[port.name] for port in self.outputs)
 
     def _each(self, arrays: dict[str, Tensor]) -> Iterator[tuple[Part, tuple[Tensor, ...]]]:
-        """Every run of every part, with what it takes of the arrays as they are then."""
+        """Every run of every part, with the current values of the arrays that it takes."""
         for part in self.parts:
             for _ in range(part.times):
                 yield part, tuple(arrays[name] for name in part.takes)
 
     def examples(self, batch: int = 2, seed: int = 0) -> tuple[Tensor, ...]:
-        """Inputs of the right shapes, to trace with: whole numbers from 0 to 9, fractions that are normal."""
+        """Inputs of the right shapes, to trace with: whole numbers from 0 to 9, and normal floating-point numbers."""
         generator = torch.Generator().manual_seed(seed)
         found = []
         for port in self.inputs:
@@ -95,7 +95,7 @@ class Program(nn.Module):
 
     @torch.no_grad()
     def traced_with(self) -> list[tuple[Tensor, ...]]:
-        """What each part takes when it first runs, of `examples`."""
+        """What each part takes when it first runs on `examples`."""
         arrays = {port.name: array for port, array in zip(self.inputs, self.examples(), strict=True)}
         taken = []
         for part in self.parts:

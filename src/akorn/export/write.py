@@ -22,13 +22,13 @@ Writer = Callable[[Program, Mapping[str, str], Path], None]
 def export_model(
     model: HubModel | str | Path, path: str | Path, steps: int | None = None, *, overwrite: bool = False
 ) -> Program:
-    """Write a model as one file, ONNX or .pt2 as the file's name ends; returns the program that the file runs.
+    """Write a model as one file, ONNX or .pt2 by the file's ending; returns the program that the file runs.
 
     Args:
         model: a model, or the name of shipped weights, or a model's folder.
         path: the file.
-        steps: Kuramoto steps in one call, where they may be chosen.
-        overwrite: replace a file that is there already.
+        steps: Kuramoto steps in one call, if they can be chosen.
+        overwrite: replace an existing file.
 
     """
     path = Path(path)
@@ -40,20 +40,20 @@ def export_model(
         card, model = card_of(model) or default_card(found), found
     describing = rooms.parts("export")
     if model.task not in describing:
-        raise AkornError(f"models of {model.task} leave as folders alone")
+        raise AkornError(f"models of {model.task} can only be exported as folders")
     program: Program = describing[model.task].program(model, steps)
     write(program, facts_of(program, model, name, card), path)
     return program
 
 
 def _check(path: Path, overwrite: bool) -> None:
-    """AkornError unless the file may be written and what writes it is installed; asked before any work is done."""
+    """AkornError unless the file may be written and its packages are installed; called before any work is done."""
     ending = path.suffix.lower().removeprefix(".")
     if ending not in WRITERS:
         raise AkornError(f"{path}: the file's name must end in {' or '.join(f'.{known}' for known in WRITERS)}")
     check_writable(path)
     if os.path.exists(path) and not overwrite:
-        raise AkornError(f"{path}: is there already; --overwrite replaces it")
+        raise AkornError(f"{path}: already exists; --overwrite replaces it")
     if ending == "onnx":
         from akorn.export import onnx_file  # noqa: F401
 

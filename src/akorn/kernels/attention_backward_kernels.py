@@ -16,7 +16,7 @@ from akorn.kernels.solve_attention import multiply
 def _transposed_product(
     a, b, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr
 ):
-    """aᵀb of [ROWS, COLUMNS] and [ROWS, BLOCK_D]. A square a takes less shared memory by way of (bᵀa)ᵀ."""
+    """aᵀb of [ROWS, COLUMNS] and [ROWS, BLOCK_D]. A square a takes less shared memory when computed as (bᵀa)ᵀ."""
     if ROWS == COLUMNS:
         return tl.trans(multiply(tl.trans(b), a, tl.zeros([BLOCK_D, COLUMNS], tl.float32), PRECISION))
     else:
@@ -25,8 +25,8 @@ def _transposed_product(
 
 @triton.jit
 def _weights(logarithms, BOUND: tl.constexpr):
-    """P of its logarithms (base 2); with BOUND finite at keys outside the tokens too, where scores of 0 may be far too
-    high.
+    """P from its logarithms (base 2). With BOUND it is finite at keys outside the tokens too, where scores of 0 may be
+    far too high.
     """
     if BOUND:
         logarithms = tl.minimum(logarithms, 0.0)
@@ -68,9 +68,9 @@ def _meet_queries(
     total = load_row(sums, queries, TOKENS, INSIDE)
     if not WHOLE:
         total, slope = _two_numbers(total)
-    # Keys are the rows: P and dS are then where the next products take their first factor from, registers.
+    # Keys are the rows: P and dS are then in registers, from which the next products take their first factor.
     scores = multiply(k, tl.trans(q), tl.zeros([BLOCK_K, BLOCK_Q], tl.float32), PRECISION)
-    # Keys outside are rows that nothing is made of, unless WHOLE.
+    # Keys outside are rows that nothing uses, unless WHOLE.
     weights = _weights(scores * score_scale - total[None, :], WHOLE and BLOCK_K > TOKENS)
     dp = multiply(v, tl.trans(do), tl.zeros([BLOCK_K, BLOCK_Q], tl.float32), PRECISION)
     if WHOLE:
@@ -90,10 +90,10 @@ def _meet_queries(
 
 @triton.jit
 def attend_keys_kernel(
-    qkv,  # [B, TOKENS, 3·C]; queries and keys are turned already unless TURN
+    qkv,  # [B, TOKENS, 3·C]; queries and keys are already turned unless TURN
     values,  # likewise for the values
     out_grad,  # do, [B, TOKENS, C]; unless WHOLE, dõ
-    sums,  # log₂ Σ exp, [B, HEADS, TOKENS]; unless WHOLE, beside it δ, and both as one number of 64 bits
+    sums,  # log₂ Σ exp, [B, HEADS, TOKENS]; unless WHOLE, δ is beside it, and both are one 64-bit number
     matrices,  # see `akorn.kernels.pairs.pack`
     grad,  # dq̃, dk̃, dṽ, like qkv; dq̃ only if WHOLE
     unturned,  # õ, like do; only if UNTURNED
@@ -104,7 +104,7 @@ def attend_keys_kernel(
     D: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    REST: tl.constexpr,  # queries of a shorter last turn, if it is worth one
+    REST: tl.constexpr,  # queries of a shorter last iteration, if one pays off
     BLOCK_D: tl.constexpr,
     WHOLE: tl.constexpr,
     TURN: tl.constexpr,
@@ -112,9 +112,9 @@ def attend_keys_kernel(
     UNTURNED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The gradients of a block of keys and values; of the queries too where the block has all keys (WHOLE).
+    """The gradients of a block of keys and values; also of the queries if the block has all keys (WHOLE).
 
-    No masks: keys and values outside are zero, so that whatever finite P they have adds nothing, and their gradients
+    There are no masks: keys and values outside are zero, so their P, which is finite, adds nothing, and their gradients
     are not written; queries outside have do = 0, hence dS = 0.
     """
     C: tl.constexpr = HEADS * D
@@ -185,14 +185,14 @@ def _meet_keys(
 
 @triton.jit
 def attend_queries_kernel(
-    qkv,  # [B, TOKENS, 3·C]; queries and keys are turned already
+    qkv,  # [B, TOKENS, 3·C]; queries and keys are already turned
     values,  # likewise for the values
     out_grad,  # do, [B, TOKENS, C]
     out,  # o, like do
     lse,  # [B, HEADS, TOKENS], base 2
     matrices,  # see `akorn.kernels.pairs.pack`
-    turned,  # dõ, like do, made here for `attend_keys_kernel`; only if SETS is 4
-    sums,  # [B, HEADS, TOKENS, 2]: lse and δ side by side, made here likewise
+    turned,  # dõ, like do, computed here for `attend_keys_kernel`; only if SETS is 4
+    sums,  # [B, HEADS, TOKENS, 2]: lse and δ side by side, also computed here
     grad,  # dq̃, like qkv
     unturned,  # õ, like do; only if UNTURNED
     score_scale,  # log₂e / √D
@@ -202,15 +202,15 @@ def attend_queries_kernel(
     D: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    REST: tl.constexpr,  # keys of the last turn, if there are fewer left
+    REST: tl.constexpr,  # keys of the last iteration, if fewer are left
     BLOCK_D: tl.constexpr,
     SETS: tl.constexpr,
     UNTURNED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The gradient of a block of queries; before it dõ and δ of its tokens.
+    """The gradient of a block of queries; before that, dõ and δ of its tokens.
 
-    No matrix is in the way of δ: do·o = do·(M õ) = (Mᵀ do)·õ.
+    δ needs no matrix: do·o = do·(M õ) = (Mᵀ do)·õ.
     """
     C: tl.constexpr = HEADS * D
     BLOCKS: tl.constexpr = (TOKENS + BLOCK_Q - 1) // BLOCK_Q

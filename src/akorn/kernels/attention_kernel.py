@@ -26,8 +26,8 @@ def _meet(
     INSIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A block of queries against BLOCK_K keys (which are all tokens if INSIDE) → the highest logarithm so far, and in
-    its units the sum of the weights and the values weighted by them.
+    """A block of queries against BLOCK_K keys (which are all tokens if INSIDE) → the highest logarithm so far, and,
+    relative to it, the sum of the weights and the weighted sum of the values.
     """
     dtype = value_source.dtype.element_ty
     keys = first + tl.arange(0, BLOCK_K)
@@ -51,7 +51,7 @@ def _meet(
 @triton.jit
 def attend_kernel(
     qkv,  # [B, TOKENS, 3·C], channel = part·C + head·D + d: the queries
-    key_source,  # likewise for the keys, turned already unless TURN
+    key_source,  # likewise for the keys, already turned unless TURN
     value_source,  # likewise for the values
     matrices,  # see `akorn.kernels.pairs.pack`; not read without SETS
     out,  # [B, TOKENS, C]
@@ -64,7 +64,7 @@ def attend_kernel(
     D: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    REST: tl.constexpr,  # keys of the last turn, if there are fewer left
+    REST: tl.constexpr,  # keys of the last iteration, if fewer are left
     BLOCK_D: tl.constexpr,
     TURN: tl.constexpr,
     SETS: tl.constexpr,

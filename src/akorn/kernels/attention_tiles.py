@@ -18,7 +18,7 @@ from akorn.kernels.tune import interpreted, precision
 def load_tile(
     base, tokens, parts, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr, INSIDE: tl.constexpr = False
 ):
-    """Rows `tokens` of [TOKENS, D], STRIDE apart; zeros outside. INSIDE says that no row is."""
+    """Rows `tokens` of [TOKENS, D], STRIDE apart; zeros outside. INSIDE says that no row is outside."""
     places = base + tokens[:, None] * STRIDE + parts[None, :]
     if INSIDE and parts.shape[0] == D:
         x = tl.load(places)
@@ -43,7 +43,7 @@ def store_tile(base, tokens, parts, x, STRIDE: tl.constexpr, TOKENS: tl.constexp
 
 
 def padded(size: int) -> int:
-    """The side of a tile for this many tokens or channels: a power of two, and what products need at least."""
+    """The side of a tile for this many tokens or channels: a power of two, and at least what products need."""
     return max(16, triton.next_power_of_2(size))
 
 
@@ -55,7 +55,7 @@ def rest(tokens: int, block: int) -> int:
 def products(dtype: torch.dtype) -> str:
     """How matrices are multiplied: float32 without loss, or with 16 bits if PyTorch's own products have 10 (TF32).
 
-    Weights are exponentials of scores, so rounding matters more here than in the products around.
+    Weights are exponentials of scores, so rounding matters more here than in the products around them.
     """
     if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
         return "split wide" if interpreted() else "split"

@@ -21,7 +21,7 @@ from akorn.kernels.operators import operator
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_WIDTH = 16  # channels per program at least: whole memory sectors where channels lie side by side
+_WIDTH = 16  # smallest number of channels per program: whole memory sectors where channels lie side by side
 _USUAL, _MOST = 8192, 16384  # elements per program: the aim, and what registers hold
 
 
@@ -159,7 +159,7 @@ def group_norm(
 ) -> tuple[Tensor, Tensor]:
     """GroupNorm of [B, tokens, C] or [B, C, H, W], for what `why_not` allows; differentiable once.
 
-    dtype: of the result. Returns the result, which lies in memory as pictures do and plainly for tokens, and the
+    dtype: the type of the result. Returns the result, with the memory order of pictures, and plain for tokens; and the
     statistics that the backward pass uses, [2, B, groups].
     """
     x = _settled(x)

@@ -114,7 +114,7 @@ def why_not(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> str | None
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """LayerNorm of [..., C] over the last axis, for what `why_not` allows; differentiable once.
 
-    dtype: of the result. Returns the result, plain in memory, and the statistics that the backward pass uses, [2, ...].
+    dtype: its type. Returns the result, plain in memory, and the statistics that the backward pass uses, [2, ...].
     """
     x = x.contiguous()
     out, statistics = _results(x, dtype)

@@ -1,6 +1,6 @@
 """The random starts of `akorn.sudoku.hashed_starts` in one pass: hashed counters become normal numbers in registers.
 
-The plain form makes some thirty passes over arrays of 64-bit numbers. Needs Triton to import.
+The plain form makes about thirty passes over arrays of 64-bit numbers. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -61,7 +61,7 @@ def normal_numbers(streams: Tensor, count: int) -> Tensor:
     out = streams.new_empty(len(streams), count, dtype=torch.float32)
     half = (count + 1) // 2
     with torch.cuda.device_of(streams):
-        for first in range(0, len(streams), 65535):  # as many as a grid's second axis may have
+        for first in range(0, len(streams), 65535):  # the limit of a grid's second axis
             part = slice(first, first + 65535)
             _normal_kernel[(triton.cdiv(half, _BLOCK), len(streams[part]))](
                 streams[part], out[part], count, half, 2 * math.pi * 2.0**-24, BLOCK=_BLOCK, LIBDEVICE=not interpreted()

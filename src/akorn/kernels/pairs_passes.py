@@ -1,9 +1,9 @@
-"""Passes over a batch with GTA's matrices in registers: what attention reads often turned beforehand, and the gradients
-turned back, with the sums over samples and heads that are the gradients of the matrices, and those over samples and
-tokens that are the gradient of a bias. Needs Triton to import.
+"""Passes over a batch with GTA's matrices in registers. One turns in advance what attention reads often. The other
+turns the gradients back, and computes the sums over samples and heads, which are the gradients of the matrices, and the
+sums over samples and tokens, which are the gradient of a bias. Needs Triton to import.
 
-A program has a few tokens and whole rows of a part, the columns of all heads, for one sample after the other: long
-stretches of memory, and the loads of several samples under way at once.
+A program has a few tokens and whole rows of a part, the columns of all heads, for one sample after the other: it reads
+long stretches of memory, and the loads of several samples overlap.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc,assignment,var-annotated"
@@ -20,7 +20,7 @@ from akorn.kernels.pairs import apply, apply_back
 from akorn.kernels.solve_attention import swap_pairs
 from akorn.kernels.tune import Config, best, call
 
-# The values of a tile in each sample, the samples of a turn of the loop (`depth`), and those of a program (`group`).
+# The values of a tile in each sample, the samples of one iteration (`depth`), and those of a program (`group`).
 CUTS = (
     Config(block=1024, depth=4, group=64, warps=4, stages=1),
     Config(block=1024, depth=2, group=32, warps=4, stages=1),
@@ -49,7 +49,7 @@ def _matrices(matrices, tokens, columns, inside, TOKENS: tl.constexpr, D: tl.con
 
 @triton.jit
 def _read(base, places, inside, left, APART: tl.constexpr, COUNT: tl.constexpr):
-    """The tiles of COUNT samples, APART values from each other; zeros from the first of which none is left."""
+    """The tiles of COUNT samples, APART values from each other; zeros for samples beyond the `left` ones."""
     tiles = ()
     for i in tl.static_range(COUNT):
         tiles = tiles + (tl.load(base + i * APART + places, mask=inside & (i < left), other=0.0),)
@@ -143,7 +143,7 @@ def _collect(
 @triton.jit(do_not_specialize=["batch"])
 def _collect_kernel(
     qkv,  # [batch, TOKENS, 3·C]
-    grad,  # like qkv: of what the matrices made of it, becomes that of qkv
+    grad,  # like qkv: the gradient of turned qkv, which becomes that of qkv
     out_grad,  # do, [batch, TOKENS, C]
     unturned,  # õ, like do: the output before its matrices
     matrices,
@@ -193,7 +193,7 @@ def _add_kernel(
     source = (row % 2 != column) * (TOKENS * C) + token * C + row  # in the plane `own` on the diagonal
     inside = token < TOKENS
     result = tl.zeros([BLOCK], tl.float32)
-    for part in range(slices):  # in this order always: the same input gives the same bits
+    for part in range(slices):  # always in this order: the same input gives the same bits
         plane = sums + (part * tl.num_programs(1) + which).to(tl.int64) * (2 * TOKENS * C)
         for head in tl.static_range(HEADS):
             result += tl.load(plane + head * D + source, mask=inside, other=0.0)
@@ -201,14 +201,15 @@ def _add_kernel(
 
 
 def turned(qkv: Tensor, packed: Tensor, heads: int, first: int = 0, cut: Config | None = None) -> Tensor:
-    """What the matrices make of queries and keys (of values too if there are four sets): an array like qkv.
+    """Queries and keys turned by the matrices (values too if there are four sets): an array like qkv.
 
     Args:
         qkv: [B, tokens, 3C].
-        packed: what `akorn.kernels.pairs.pack` made.
+        packed: the result of `akorn.kernels.pairs.pack`.
         heads: number of heads.
-        first: 1 leaves out the queries, for a kernel that turns each of them once only; their place stays as it was.
-        cut: how the work is cut into programs, by default the fastest of `CUTS`.
+        first: 1 leaves out the queries, for a kernel that turns each of them only once; their part of the array is not
+            written.
+        cut: how the work is divided into programs, by default the fastest of `CUTS`.
 
     """
     out = qkv.new_empty(qkv.shape)
@@ -223,19 +224,19 @@ def turned(qkv: Tensor, packed: Tensor, heads: int, first: int = 0, cut: Config 
 
 
 class TurnBack:
-    """Makes of `grad`, the gradient of turned queries, keys and values, in place that of qkv.
+    """Turns `grad`, the gradient of turned queries, keys and values, into the gradient of qkv, in place.
 
     Args:
-        grad: like qkv; its values count when the object is called, not before.
+        grad: like qkv; its values matter when the object is called, not before.
         qkv: [B, tokens, 3C].
         out_grad: do, [B, tokens, C].
-        unturned: õ like do, the output before its matrices; not needed for two sets, or where nothing is learned.
-        packed: what `akorn.kernels.pairs.pack` made.
+        unturned: õ like do, the output before its matrices; not needed for two sets, or if nothing is learned.
+        packed: the result of `akorn.kernels.pairs.pack`.
         heads: number of heads.
         learn: whether the matrices' gradients are wanted.
         bias: whether the sums of qkv's gradient over samples and tokens are wanted.
-        cut: how the work is cut into programs, by default the fastest of `CUTS`: found out here, on whatever is in
-            `grad`, since each launch changes it.
+        cut: how the work is divided into programs, by default the fastest of `CUTS`. It is timed here, on whatever is
+            in `grad`, since each launch changes `grad`.
 
     """
 
@@ -273,7 +274,7 @@ class TurnBack:
         they are not wanted.
         """
         sums, columns = self._launch(self.cut)
-        if self.bias and self.sets < 4:  # the values did not come by
+        if self.bias and self.sets < 4:  # the values were not read on the way
             columns = self.arrays[1].sum((0, 1), dtype=torch.float32)
         elif self.bias:
             columns = columns.sum(0)
@@ -294,7 +295,7 @@ def _key(name: str, qkv: Tensor, heads: int, *others: object) -> tuple[object, .
 
 
 def _pass(qkv: Tensor, heads: int, parts: int, cut: Config) -> tuple[tuple[int, int, int], dict[str, int]]:
-    """How a pass over a batch is cut: the grid (tiles, slices of the batch, parts), and the sizes."""
+    """How a pass over a batch is divided: the grid (tiles, slices of the batch, parts), and the sizes."""
     batch, tokens, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     block_c = min(triton.next_power_of_2(channels), _LONGEST)
     block_t = min(max(1, cut.block // block_c), triton.next_power_of_2(tokens))

@@ -2,8 +2,8 @@
 
 z is read in place, as [rows, N′, pixels] like the arrays of `akorn.kernels.update_tiles`; row r belongs to the
 biases a_k and b_k with k = r mod K. Arithmetic is float32 whatever the arrays are (float64 for float64). With g the
-gradient of m, ∂z_k = g_k (z_k + a_k)/‖z_k + a_k‖, and 0 where that is 0/0, as in torch's own norm. The gradients
-of a and b are sums of ∂z and g over all places; where channels lie side by side they are taken in the same pass. Needs
+gradient of m, ∂z_k = g_k (z_k + a_k)/‖z_k + a_k‖, and 0 where that is 0/0, as in torch's own norm. The gradients of a
+and b are sums of ∂z and g over all places; if channels lie side by side, they are computed in the same pass. Needs
 Triton to import.
 """
 
@@ -26,7 +26,7 @@ from akorn.kernels.update_tiles import cut, form, lying
 MAX_N = 16
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
-_ELEMENTS = 2048  # of z, a program at a time: 16 per thread
+_ELEMENTS = 2048  # elements of z that a program has at a time: 16 per thread
 _PARTS = 512  # programs that share a sum: enough to keep a GPU busy
 
 
@@ -86,7 +86,7 @@ def _(z: Tensor, inner: Tensor | None, bias: Tensor | None, n: int, dtype: torch
 
 @operator("akorn::group_lengths_backward")
 def group_lengths_backward(grad: Tensor, z: Tensor, inner: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
-    """The gradient of z, from that of its lengths; and those of a and b, one behind the other, [K·N′ + K]."""
+    """The gradient of z, from that of its lengths; and those of a and b, one after the other, [K·N′ + K]."""
     memory = form(z)
     z, grad = z.contiguous(memory_format=memory), grad.contiguous(memory_format=memory)
     grad_z = torch.empty_like(z)

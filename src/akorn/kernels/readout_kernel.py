@@ -13,7 +13,7 @@ from akorn.kernels.update_tiles import load_pairs, place, store_pairs
 
 @triton.jit
 def _place_lengths(rows, pixels, ROWS: tl.constexpr, PIXELS: tl.constexpr, FLAT: tl.constexpr):
-    """Where this program's lengths lie, [ROWS] where FLAT and else [ROWS, 1, PIXELS]: first, offsets, row, inside."""
+    """Where this program's lengths lie, [ROWS] if FLAT, else [ROWS, 1, PIXELS]: first, offsets, row, inside."""
     program = tl.program_id(0)
     across = tl.cdiv(pixels, PIXELS)
     pixel = (program % across) * PIXELS
@@ -143,7 +143,7 @@ def group_lengths_backward_sums_kernel(
     HALF: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """The same where FLAT, for some tiles per program, with the sums of ∂z and of g over them."""
+    """The same if FLAT, for several tiles per program, with the sums of ∂z and of g over them."""
     r = tl.arange(0, ROWS)
     e = tl.arange(0, ROWS * N)
     a0 = tl.zeros([ROWS, HALF], WIDE)

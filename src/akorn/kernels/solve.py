@@ -1,7 +1,7 @@
 """T Kuramoto steps with attention, without gradients: three or four kernels per step, recorded as CUDA graphs.
 
 A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail,
-or the two apart. Whether they are, and how many samples run together, is timed at the first use.
+or these two separately. The faster form, and how many samples run together, are found by timing at the first use.
 `akorn.execution.solve` uses it if `why_not` has no objection. Needs Triton to import.
 """
 
@@ -82,9 +82,9 @@ def fused_steps(
         energy: "eq3", "published" or None.
         dtype: of weights and states while they run; sums are float32.
         owner: graphs are kept for the next call with this object, as long as it exists.
-        chunk: at most this many samples run together; by default what is fastest.
-        lanes: parts of a chunk that run side by side; by default what is fastest, one with a `chunk`.
-        fuse_output: whether the update is the tail of the product with W^O, where it can be; by default what is faster.
+        chunk: at most this many samples run together; by default the fastest number.
+        lanes: parts of a chunk that run side by side; by default the fastest number, or one if `chunk` is given.
+        fuse_output: whether the update is the tail of the product with W^O, if it can be; by default the faster form.
 
     """
     device = torch.cuda.device(x.device) if x.is_cuda else nullcontext()  # Triton launches on the current device

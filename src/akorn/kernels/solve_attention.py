@@ -23,10 +23,10 @@ __all__ = ["CONFIGS", "attention", "attention_into", "multiply", "pack_matrices"
 MAX_TOKENS = 128
 MAX_HEAD_DIM = 128
 
-# The queries a turn of the program's loop and its warps; then the heads per program, and whether pairs are turned in
-# bfloat16, two components per instruction. The matrices are twice as many bytes as queries, keys, values and outputs
-# together: they stay in the cache of a multiprocessor where its programs leave enough of its memory, and several heads
-# read them once; but programs of several heads are large, so fewer run side by side.
+# Queries per iteration of a program's loop, and warps; then heads per program, and whether pairs are turned in
+# bfloat16, two components per instruction. The matrices have twice as many bytes as queries, keys, values and outputs
+# together: they stay in the cache of a multiprocessor if its programs leave enough of its memory, and several heads
+# share one read; but programs of several heads are large, so fewer run side by side.
 CONFIGS = (
     Config(block=64, warps=4, stages=1),
     Config(block=128, warps=8, stages=1, registers=128),
@@ -56,7 +56,7 @@ def supports(tokens: int, head_dim: int) -> bool:
 
 
 def key_tiles(tokens: int) -> tuple[int, int]:
-    """The rows of both tiles of keys: powers of two of at least 16; the second is 0 where one holds all as well."""
+    """The rows of both tiles of keys: powers of two of at least 16; the second is 0 if one tile is as good."""
     whole = max(16, triton.next_power_of_2(tokens))
     return (whole // 2, whole // 4) if whole >= 64 and tokens <= 3 * whole // 4 else (whole, 0)
 
@@ -64,7 +64,7 @@ def key_tiles(tokens: int) -> tuple[int, int]:
 def fitting(config: Config, qkv: Tensor, matrices: Tensor | None, heads: int) -> Config:
     """The config as far as it applies to these arrays.
 
-    Pairs are turned two components per instruction only for bfloat16, on GPUs that can, and where every thread has
+    Pairs are turned two components per instruction only for bfloat16, on GPUs that support it, and if every thread has
     at least 8 neighbouring components of every tile: then Triton packs a pair into a register.
     """
     tokens, head_dim = qkv.shape[1], qkv.shape[2] // (3 * heads)
@@ -81,7 +81,7 @@ def fitting(config: Config, qkv: Tensor, matrices: Tensor | None, heads: int) ->
         and all(array.data_ptr() % 16 == 0 for array in (qkv, matrices))
     )
     block = min(config.block, max(16, triton.next_power_of_2(tokens)))
-    # Several wide heads find no room in a multiprocessor, and what registers they need is anyone's guess.
+    # Several wide heads do not fit into a multiprocessor, and how many registers they need is hard to predict.
     small = head_dim <= 64 and (qkv.dtype != torch.float32 or interpreted())
     return replace(
         config,
@@ -136,7 +136,7 @@ def attention(qkv: Tensor, matrices: Tensor | None, heads: int) -> Tensor:
 
     Args:
         qkv: [B, tokens, 3C], the product with W^QKV; channel = part·C + head·D + d.
-        matrices: what `pack_matrices` made of GTA's matrices, [4, 2, tokens, D]; None for no positions.
+        matrices: GTA's matrices from `pack_matrices`, [4, 2, tokens, D]; None for no positions.
         heads: number of heads.
 
     Returns: [B, tokens, C].

@@ -16,7 +16,7 @@ def swap_pairs(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _split(x):
-    """Two bfloat16 numbers whose sum is a float32, but for its last 8 bits."""
+    """Two bfloat16 numbers whose sum is a float32, except for its last 8 bits."""
     high = x.to(tl.bfloat16)
     return high, (x - high.to(tl.float32)).to(tl.bfloat16)
 
@@ -25,8 +25,8 @@ def _split(x):
 def multiply(a, b, total, PRECISION: tl.constexpr):
     """The sum total + a·b in float32; `tune.precision` and `attention_tiles.products` of `akorn.kernels` say how.
 
-    "split" is a float32 product as three of bfloat16: (a₁ + a₂)(b₁ + b₂) ≈ a₁b₁ + a₁b₂ + a₂b₁, 16 bits exact. It takes
-    half again as long as one in TF32, which is exact to 10 bits, and no more shared memory.
+    "split" computes a float32 product as three of bfloat16: (a₁ + a₂)(b₁ + b₂) ≈ a₁b₁ + a₁b₂ + a₂b₁, exact to 16 bits.
+    It takes half as long again as one in TF32, which is exact to 10 bits, and no more shared memory.
     """
     if PRECISION == "split" or PRECISION == "split wide":
         HOW: tl.constexpr = "wide" if PRECISION == "split wide" else "tf32"
@@ -44,7 +44,7 @@ def multiply(a, b, total, PRECISION: tl.constexpr):
 
 @triton.jit
 def _read(base, rows, parts, STRIDE: tl.constexpr, TOKENS: tl.constexpr, D: tl.constexpr):
-    """Rows of [TOKENS, D], STRIDE apart, that nobody reads again: they pass by the cache that keeps the matrices."""
+    """Rows of [TOKENS, D], STRIDE apart, which are not read again: they bypass the cache that keeps the matrices."""
     inside = (rows[:, None] < TOKENS) & (parts[None, :] < D)
     return tl.load(base + rows[:, None] * STRIDE + parts[None, :], mask=inside, other=0.0, cache_modifier=".cg")
 
@@ -63,8 +63,8 @@ def _matrices(matrices, rows, parts, PART: tl.constexpr, TOKENS: tl.constexpr, D
 def _turn(x, own, other, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PACKED: tl.constexpr):
     """The 2×2 matrices on pairs of columns, as own · x + other · swapped x, in the type of x.
 
-    PACKED turns a pair in three instructions in place of eleven. The product with `other` is then rounded to bfloat16
-    before the sum, which is rounded as it is anyway. It relies on the two columns of a pair lying in one register: see
+    PACKED turns a pair in three instructions instead of eleven. The product with `other` is then rounded to bfloat16
+    before the sum, which is rounded too. It relies on the two columns of a pair being in one register: see
     `akorn.kernels.solve_attention.fitting`.
     """
     if PACKED:
@@ -79,7 +79,7 @@ def _turn(x, own, other, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PACKED: tl.c
             "=r,r,r,r",
             [x, own, other],
             dtype=tl.bfloat16,
-            is_pure=False,  # else Triton changes the layout of all three inputs and not of the one result
+            is_pure=False,  # otherwise Triton changes the layout of all three inputs instead of the one result
             pack=2,
         )
     else:

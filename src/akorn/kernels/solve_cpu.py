@@ -154,8 +154,8 @@ class _Turn(NamedTuple):
 class _Weights:
     """Everything that a step reads, in the order of its arrays, with γ folded in where that costs nothing.
 
-    Channels of the state lie as [N, C/N], those of queries, keys, values and outputs as [heads, 2, D/2] where a
-    position turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
+    Channels of the state lie as [N, C/N], those of queries, keys, values and outputs as [heads, 2, D/2] if a position
+    turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
     """
 
     def __init__(self, step: AttentiveStep, tokens: int) -> None:
@@ -211,7 +211,7 @@ class _Block:
         if w.tokens < _LONG:
             scores = torch.empty(batch * w.heads, w.tokens, w.tokens)
             self.pairs = scores, torch.empty_like(scores)
-        # Views that every step uses; to make them anew would cost as much as some of the passes.
+        # Views that every step uses; making them again would cost as much as some of the passes.
         self.flat_x, self.flat_c = self.x.flatten(1), self.c.flatten(1)
         self.planes = list(self.x.unbind(1))
         self.as_heads = [part.flatten(3).flatten(0, 1) for part in (self.q, self.k, self.v, self.heard)]
@@ -228,7 +228,7 @@ class _Block:
         out.copy_(self.x.mT.reshape(out.shape))
 
     def _attend(self) -> None:
-        """What the heads hear, before W^O, to `self.o`."""
+        """Write the heads' outputs, before W^O, to `self.o`."""
         w = self.weights
         made = w.qkv(self.flat_x).view(self.batch, w.tokens, 3, w.heads, w.halves, w.size)
         for part, target, turn in zip(made.transpose(1, 3).unbind(2), (self.q, self.k, self.v), w.turns, strict=False):
@@ -263,7 +263,7 @@ class _Block:
         torch.mul(f, length[:, None], out=x)
 
     def _energy(self, energies: Tensor) -> None:
-        """−w x·Jx − x·c = −w x·(Jx + c) − (1 − w) x·c of each sample, out of `self.along` = γ⟨Jx + c, x⟩."""
+        """−w x·Jx − x·c = −w x·(Jx + c) − (1 − w) x·c of each sample, from `self.along` = γ⟨Jx + c, x⟩."""
         assert self.pair_weight is not None
         torch.sum(self.along.view(self.batch, -1), 1, out=energies)
         energies.mul_(-self.pair_weight / self.weights.gamma)

@@ -1,6 +1,6 @@
-"""The Kuramoto update as the tail of the product with W^O: Jx never goes to memory; forward only.
+"""The Kuramoto update as the tail of the product with W^O: Jx is never written to memory; forward only.
 
-Otherwise as `akorn.kernels.update`, for N a power of two. Needs Triton to import.
+Otherwise like `akorn.kernels.update`, for N a power of two. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -20,9 +20,9 @@ from akorn.kernels.solve_attention import multiply
 from akorn.kernels.tune import Config, best, call, precision
 from akorn.kernels.update import MAX_N, advance, check_update
 
-# Rows, columns and depth of a tile of o·W^Oᵀ. The product is short (512 channels are 8 turns), so two or three tiles
-# a multiprocessor matter more than large ones: one multiplies while another updates. Early ones have x and c on their
-# way to registers while they multiply, the others load them by tiles afterwards.
+# Rows, columns and depth of a tile of o·W^Oᵀ. The product is short (512 channels are 8 iterations), so two or three
+# tiles per multiprocessor matter more than large ones: one multiplies while another updates. With `early`, x and c are
+# loaded into registers during the product; otherwise they are loaded tile by tile afterwards.
 CONFIGS = (
     Config(block=128, columns=128, depth=64, warps=8, stages=3),
     Config(block=64, columns=128, depth=64, warps=4, stages=3),
@@ -50,7 +50,7 @@ def _tail(
     N: tl.constexpr,
     ROTATE: tl.constexpr,
 ):
-    """The update of a tile. Returns the energy of its rows with the sign turned, [ROWS]."""
+    """The update of a tile. Returns minus the energy of its rows, [ROWS]."""
     state = state.to(tl.float32)
     drive = drive.to(tl.float32)
     value = tl.sum(state * (pair_weight * pull + drive), 1)
@@ -76,7 +76,7 @@ def _output_update_kernel(
     out,
     gamma,
     rate,
-    energies,  # [rows, tiles a row]
+    energies,  # [rows, tiles per row]
     x_start,  # where x and c begin
     c_start,
     rows,
@@ -110,7 +110,7 @@ def _output_update_kernel(
 
     g = tl.load(gamma).to(tl.float32)
     turn = tl.load(rate).to(tl.float32) if ROTATE else 0.0
-    if HALVES:  # one after the other: the registers then hold two tiles a multiprocessor
+    if HALVES:  # one after the other: the registers of a multiprocessor then hold two tiles
         left, right = tl.split(tl.permute(tl.reshape(pull, [BLOCK_M, 2, H]), (0, 2, 1)))
     else:
         left = pull
@@ -129,7 +129,7 @@ def _output_update_kernel(
 
 
 def can_fuse_output(channels: int, n: int) -> bool:
-    """Whether `output_update` takes these: tiles are powers of two, of at least 16 and of whole oscillators."""
+    """Whether `output_update` takes these: tiles are powers of two, at least 16 wide, and hold whole oscillators."""
     return channels % 16 == 0 and n <= MAX_N and n & (n - 1) == 0
 
 

@@ -16,7 +16,7 @@ from akorn.kernels.solve_step import AttentiveStep
 from akorn.kernels.tune import Config, best
 
 BLOCKS = (32, 8, 1)
-"""Steps that a graph may have, largest first: T steps are as few graphs as these make up."""
+"""Numbers of steps that a graph may have, largest first: T steps are made up of as few graphs as possible."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Run:
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.free: torch.cuda.Event | None = None
         self.load(weights)
-        # What is timed should be like what runs, also since zeros take less power: hence weights, and noise.
+        # Timing should be like a real run, and zeros take less power: hence real weights, and noise.
         generator = torch.Generator(device).manual_seed(0)
 
         def state(width: int) -> Tensor:
@@ -97,26 +97,26 @@ class Run:
             self.jx = None
 
     def _part_count(self) -> int:
-        """How many parts of a sample's energy come out of a step."""
+        """How many parts of a sample's energy a step returns."""
         _, tokens, channels = self.x.shape
         if self.config is not None:
             return tokens * (channels // self.config.columns)
         return update.update_parts(channels, tokens, self.n)
 
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Copy the weights of now to where the graphs read them."""
+        """Copy the current weights to where the graphs read them."""
         if self.free is not None:  # a call from another stream may still be running
             torch.cuda.current_stream().wait_event(self.free)
         for name, weight in weights.items():
             self.weights[name].copy_(weight)
 
     def __call__(self, x: Tensor, c: Tensor, steps: int, out: Tensor, energies: Tensor | None) -> None:
-        """Run the samples given, at most as many as there is room for, into `out` [b, ...], `energies` [steps, b]."""
+        """Run the given samples, at most as many as there is room for, into `out` [b, ...], `energies` [steps, b]."""
         count = x.shape[0]
         blocks: list[int] = []
         for size in BLOCKS:
             blocks += [size] * ((steps - sum(blocks)) // size)
-        if x.is_cuda:  # recording runs steps, so before the state is written
+        if x.is_cuda:  # recording runs steps, so it comes before the state is written
             for size in sorted(set(blocks) - set(self.graphs)):
                 self.record(size)
         self.x[:count].copy_(x)
@@ -141,7 +141,7 @@ class Run:
         aside = torch.cuda.Stream(self.x.device)
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
-            for _ in range(2):  # compile (for every alignment met), choose block sizes, let cuBLAS set itself up
+            for _ in range(2):  # compile (for every alignment), choose block sizes, let cuBLAS set itself up
                 self._steps(steps)
         here.wait_stream(aside)
         torch.cuda.synchronize(self.x.device)

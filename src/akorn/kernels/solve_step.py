@@ -28,7 +28,7 @@ class AttentiveStep:
     gamma: Tensor
     """γ, one value."""
     omega: Tensor | None
-    """Ω of all oscillators: one rate of all pairs of components, [1], or a matrix [N, N]; None for no rotation."""
+    """Ω of all oscillators: one rate for all pairs of components, [1], or a matrix [N, N]; None for no rotation."""
     n: int
     """Rotating dimensions N."""
 
@@ -39,7 +39,7 @@ class AttentiveStep:
 
 
 def not_plain(x: Tensor, c: object, weights: Iterable[Tensor], dtypes: Collection[torch.dtype]) -> str | None:
-    """What about the arrays no fast path supports, in words, or None; dtypes: the allowed ones of state and weights."""
+    """What no fast path supports in these arrays, in words, or None; dtypes: those allowed for state and weights."""
     if not isinstance(c, Tensor) or c.shape != x.shape:
         return "c changes from step to step"
     if not (untransformed(x) and untransformed(c)):

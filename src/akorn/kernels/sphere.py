@@ -18,12 +18,12 @@ from akorn import oscillators as osc
 from akorn.kernels.operators import operator
 from akorn.kernels.update_tiles import cut, dot, form, load_pairs, lying, place, store_pairs
 
-ELEMENTS = 2048  # of each array that a program has
+ELEMENTS = 2048  # elements of each array that a program has
 
 
 @triton.jit
 def _normalise_kernel(
-    x,  # [rows, N, pixels] all three
+    x,  # [rows, N, pixels], like the other two
     grad,
     out,
     rows,
@@ -74,7 +74,7 @@ def _launch(x: Tensor, grad: Tensor | None, n: int) -> Tensor:
 
 @operator("akorn::normalise")
 def normalise(x: Tensor, n: int) -> Tensor:
-    """Π of oscillators of N consecutive channels, like x in memory too; differentiable once.
+    """Π of oscillators of N consecutive channels, also like x in memory; differentiable once.
 
     Args:
         x: [B, C], [B, tokens, C] or pictures [B, C, H, W].

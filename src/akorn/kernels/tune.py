@@ -57,8 +57,8 @@ def best(
     """The fastest choice for `key`, timed at the first call; the first one if there is nothing to time.
 
     `result` is the array that `launch` writes: a choice whose result differs from that of the first one, up to
-    rounding, is left out. `ahead`: compile all choices before the first is timed; `launch` starts its kernels by `call`
-    then.
+    rounding, is left out. `ahead`: compile all choices before the first is timed; `launch` must then start its kernels
+    through `call`.
     """
     expected: Tensor | None = None
 
@@ -70,7 +70,7 @@ def best(
         if expected is None:
             expected = result.clone()
         elif not _agree(result, expected):
-            logging.getLogger(__name__).warning("%s gives other results than %s: not used", choice, choices[0])
+            logging.getLogger(__name__).warning("%s gives different results from %s: not used", choice, choices[0])
             return float("inf")
         return taken
 

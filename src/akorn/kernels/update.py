@@ -166,7 +166,7 @@ def update(
         n: N, 2 to 16.
         pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one; None for no energy.
 
-    Returns: x′ like x, in memory too, and the energies, [B] in float32 (float64 for float64), or [0] without.
+    Returns: x′ like x, also in memory, and the energies, [B] in float32 (float64 for float64), or [0] without.
 
     """
     return _step(x, jx, c, gamma, rate, n, pair_weight, None)
@@ -240,7 +240,7 @@ def _(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """For both: `update_twice` has one more of each."""
+    """For both operators: `update_twice` has one more of each."""
     x, jx, c, gamma, rate, ctx.n, ctx.pair_weight, *_ = inputs
     ctx.save_for_backward(x, jx, c, gamma, rate)
     ctx.set_materialize_grads(False)

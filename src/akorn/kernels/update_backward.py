@@ -5,9 +5,10 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
 g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is recomputed from x, Jx and c, so nothing else is kept
-for it. g may come in two parts of different types, from the update that follows and from its coupling, and that of c
-may be added to a sum of steps before. Those of γ and of one rate ω leave the kernel as one sum per program, which are
-then added in a fixed order; that of any other Ω is a product of what the kernel has written. Needs Triton to import.
+for it. g may come in two parts of different types, from the update that follows and from its coupling, and the gradient
+of c may be added to a sum from other steps. For γ and one rate ω, the kernel writes one sum per program, and these are
+then added in a fixed order; the gradient of any other Ω is a product of arrays that the kernel has written. Needs
+Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -37,7 +38,7 @@ BLOCK = Block(1024)  # 8 elements per thread, since more arrays are held at a ti
 @triton.jit
 def _update_backward_kernel(
     grad,  # of x′; this and all arrays [samples, rows, N, pixels]
-    grad_narrow,  # what is to be added to it
+    grad_narrow,  # to be added to it
     grad_energy,  # [samples]
     x,
     jx,
@@ -45,12 +46,12 @@ def _update_backward_kernel(
     gamma,
     rate,  # or Ω
     grad_x,
-    grad_jx,  # of c too, unless SEPARATE
+    grad_jx,  # also the gradient of c, unless SEPARATE
     grad_c,  # added to what is there if TOTAL
     sums,  # [2, programs]: of γ, of one ω
     rows,
     pixels,
-    pair_weight,  # in the energy, and in what it gives to grad_jx
+    pair_weight,  # in the energy, and in its contribution to grad_jx
     jx_weight,
     oscillators,
     N: tl.constexpr,
@@ -178,7 +179,7 @@ def update_backward(
         pair_weight: the weight of x·Jx in the energy.
         wanted: whether gradients of Jx, of c, and of γ or one ω are requested.
 
-    Returns: the gradients of x; of Jx (or of c if only that is requested); of c, empty if the one of Jx serves;
+    Returns: the gradients of x; of Jx (or of c if only that is requested); of c, empty if it is that of Jx;
         and of γ and one ω, [2], or of γ alone, [1], or empty if not requested. `omega_gradient` makes that of
         another Ω from the second or third.
 

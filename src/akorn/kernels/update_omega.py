@@ -104,7 +104,7 @@ def rotate(
 def rotation(rate: Tensor | None, x: Tensor, n: int) -> dict[str, Any]:
     """The form of Ω for the kernels: ROTATE is 0 for none, 1 for rates of pairs and 2 for matrices.
 
-    EACH says whether every oscillator has its own. ValueError unless x can rotate so.
+    EACH says whether every oscillator has its own. ValueError unless this rotation fits x.
     """
     oscillators = (x.shape[1] if x.ndim == 4 else x.shape[-1]) // n
     if rate is None:
@@ -127,7 +127,7 @@ def omega_gradient(grad: Tensor, x: Tensor, rate: Tensor, n: int) -> Tensor:
     """The gradient of an Ω that is more than one rate, from the gradient g of Jx or of c.
 
     Of matrices it is (G − Gᵀ)/2 with G = Σ g xᵀ, since the rest has no effect on antisymmetric ones; the rate of a pair
-    gets G₁₂ − G₂₁. What an energy adds to g makes no difference, since it goes along x.
+    gets G₁₂ − G₂₁. An energy's contribution to g makes no difference, since it is parallel to x.
     """
     wide = torch.promote_types(x.dtype, torch.float32)
     x, grad = (array.contiguous(memory_format=form(x)).to(wide) for array in (x, grad))

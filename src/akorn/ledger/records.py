@@ -93,7 +93,7 @@ def record_evaluation(
 ) -> Path:
     """Record the evaluation of a model and return the record's path.
 
-    It stands under the name of `model_name`, and under the training's seed where the model's folder tells it, else 0.
+    Its name is that of `model_name`, and its seed that of the training, if the model's folder has it, else 0.
 
     Args:
         model: the name or folder of the model.

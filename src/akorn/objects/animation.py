@@ -13,7 +13,7 @@ from torch import Tensor
 from akorn.objects.colouring import Labels, Pixels, as_rgb, colour_labels, colour_states, enlarge_pixels
 from akorn.runtime.animation import write_gif
 
-_SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the least side of a panel, the space around it, the line above
+_SIDE, _GAP, _HEAD = 192, 8, 26  # pixels: the smallest side of a panel, the space around it, the line above
 _MOST = 480  # pixels: the longest side of a panel; a GIF is at most 65,535 wide, and all its pages are in memory
 _INK, _SOFT = (28, 35, 48), (120, 130, 145)
 

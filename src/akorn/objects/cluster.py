@@ -26,7 +26,7 @@ def cluster(
 ) -> Tensor:
     """Points [B, P, F] → labels [B, P], int64 from 0; `clusters` is one number or one for each picture.
 
-    AkornError if a picture has fewer points than clusters. seed: of k-means' starts.
+    AkornError if a picture has fewer points than clusters. seed: the seed of k-means' starts.
     """
     return partitions(points, method, seed=seed, threads=threads)(clusters)
 
@@ -42,7 +42,7 @@ def partitions(
 ) -> Callable[[Counts | Auto], Tensor]:
     """A function from numbers of clusters to labels, for several numbers: average linkage builds its tree once.
 
-    least: the least share of the points that a cluster must have, with average linkage; 0 for the published protocol.
+    least: the smallest share of the points that a cluster may have, with average linkage; 0 for the published protocol.
     "auto" as the number lets each picture's tree choose it (`Tree.choose`).
     """
     if method not in get_args(Method):
@@ -77,14 +77,14 @@ def average_linkage(points: Tensor, *, threads: int | None = None) -> Tree:
     On CUDA all pictures run at once, elsewhere one per core; by default on all cores that this process may use. The
     partitions are those of SciPy's `linkage(points, "average")`, except for ties: everything is computed in float64,
     but of two merges at the same distance either may come first, which changes later distances. AkornError if the
-    distances do not fit the memory.
+    distances do not fit into memory.
     """
     _check(points)
     check_memory(points.shape[1], points.device)
     points = points.detach()
     pictures, count = points.shape[:2]
     if points.is_cuda:
-        pieces = chunks(pictures, _ROOM // (4 * 8 * count**2))  # a round holds some four matrices at once
+        pieces = chunks(pictures, _ROOM // (4 * 8 * count**2))  # a round holds about four matrices at once
         parts = [linkage_batched.link(points[start:end]) for start, end in pieces]
         return Tree(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
     points = points.cpu().double()  # an Apple GPU has no float64
@@ -147,7 +147,7 @@ def _cores() -> int:
 
 
 def _kmeans(points: Tensor, clusters: Counts, seed: int) -> Tensor:
-    """k-means of the pictures that want the same number of clusters, together."""
+    """k-means, with pictures that have the same number of clusters together."""
     counts = cluster_counts(clusters, *points.shape[:2])
     labels = torch.empty(points.shape[:2], dtype=torch.int64, device=points.device)
     for count in counts.unique().tolist():

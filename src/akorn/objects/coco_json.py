@@ -1,4 +1,4 @@
-"""Masks in COCO's format: one annotation per cluster, as run lengths. The background is no annotation."""
+"""Masks in COCO's format: one annotation per cluster, as run lengths. The background has no annotation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def annotate(labels: NDArray[np.integer], image_id: int, first_id: int) -> list[
 
 
 def run_lengths(starts: NDArray[np.integer], ends: NDArray[np.integer], total: int) -> list[int]:
-    """Numbers of pixels outside and inside in turn, beginning outside, of pieces from `starts` to before `ends`."""
+    """Numbers of pixels outside and inside in turn, beginning outside, for pieces from `starts` to before `ends`."""
     edges = np.concatenate(([0], np.stack((starts, ends), 1).reshape(-1), [total]))
     counts: list[int] = np.diff(edges).tolist()
     return counts if counts[-1] else counts[:-1]

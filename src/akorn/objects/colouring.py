@@ -26,18 +26,18 @@ _FIRST = (
     (232, 121, 178), (149, 204, 64), (130, 90, 60), (90, 110, 200), (200, 180, 150),
 )  # fmt: skip
 _INK = (28, 35, 48)
-_SHOWN = 256  # the least length of an overlay's longer side, in pixels
-_PANEL = 128  # the least side of a panel on a page, in pixels
+_SHOWN = 256  # the smallest length of an overlay's longer side, in pixels
+_PANEL = 128  # the smallest side of a panel on a page, in pixels
 _ROWS = 256  # rows of a picture that are processed at a time
 _LARGE = 2**22  # pixels
-_RUNS = 3  # zlib's Z_RLE: runs of equal bytes alone
+_RUNS = 3  # zlib's Z_RLE: only runs of equal bytes
 
 
 @cache
 def palette(count: int) -> Pixels:
     """[count, 3]: a dark grey for label 0, then colours that are easy to tell apart.
 
-    Label 0 is the background: of a true mask, and of what `background_first` has numbered.
+    Label 0 is the background, in true masks and after `background_first`.
     """
     colours = [_GROUND, *_FIRST]
     while len(colours) < count:  # golden-angle hues never repeat
@@ -102,7 +102,7 @@ def overlay(image: ArrayLike, labels: ArrayLike, opacity: float = 0.5) -> Pixels
 
 
 def _mix(picture: Pixels, colours: Pixels, opacity: float) -> Pixels:
-    """(1 − opacity) · picture + opacity · colours, to the nearest byte, and halves to the even one."""
+    """(1 − opacity) · picture + opacity · colours, rounded to the nearest byte, and halves to the even one."""
     if opacity != 0.5:
         mixed: Pixels = ((1 - opacity) * picture + opacity * colours).round().astype(np.uint8)
         return mixed
@@ -121,7 +121,7 @@ def background_first(labels: ArrayLike) -> Labels:
     if not array.size:
         return array
     most = int(array.max()) + 1
-    strips = range(0, len(array), _ROWS)  # counting makes numbers of 8 bytes
+    strips = range(0, len(array), _ROWS)  # counting needs 8 bytes per number
     sizes = sum((np.bincount(array[top : top + _ROWS].ravel(), minlength=most) for top in strips), np.zeros(most, int))
     border = np.unique(np.concatenate((array[0], array[-1], array[:, 0], array[:, -1])))
     background = int(border[sizes[border].argmax()])
@@ -195,7 +195,7 @@ def write_rgb(path: Path, pixels: Pixels) -> None:
 
 
 def _effort(array: NDArray[np.uint8]) -> dict[str, int]:
-    """How hard zlib tries: not at all hard with large pictures, which would take it many seconds."""
+    """How hard zlib tries: as little as possible with large pictures, which would take many seconds."""
     return {"compress_level": 1, "compress_type": _RUNS} if array.shape[0] * array.shape[1] > _LARGE else {}
 
 

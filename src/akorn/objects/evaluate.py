@@ -24,7 +24,7 @@ from akorn.runtime import processes
 from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
-# What is not said where it is the published protocol: settings that came later, which older records do not have.
+# Left out of records if they follow the published protocol: settings that came later, which older records lack.
 _PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO, "places": 0.0}
 _CELLS = 2**22  # roughly the patches × channels clustered at one time; it determines the batch
 

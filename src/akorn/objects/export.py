@@ -18,11 +18,11 @@ from akorn.objects.net import as_picture, as_tokens
 def program(model: HubModel, steps: int | None = None) -> Program:
     """All blocks, `steps` steps each (by default those of training): pixels, noise0 → features, energies."""
     if not isinstance(model, AkornObjects | AkornConvObjects):
-        raise AkornError(f"{model.architecture} has no oscillators: only models of akorn leave as a graph")
+        raise AkornError(f"{model.architecture} has no oscillators: only akorn models can be exported")
     config = model.config
     blocks = cast("list[akn.KuramotoBlock]", list(model.blocks))
     if not all(block.layer.rule.on_sphere for block in blocks):
-        raise AkornError(f"the rule {config.rule} leaves the sphere: only models that stay on it leave as a graph")
+        raise AkornError(f"the rule {config.rule} leaves the sphere: only models that stay on it can be exported")
     count = config.steps if steps is None else whole_steps(steps)
     height, width = model.grid
     channels, side = config.channels, config.image_size
@@ -67,7 +67,7 @@ class _Begin(nn.Module):
 
 
 class _Between(nn.Module):
-    """What a block reads out drives the next one."""
+    """The readout of a block drives the next one."""
 
     def __init__(self, before: akn.KuramotoBlock, after: akn.KuramotoBlock) -> None:
         super().__init__()

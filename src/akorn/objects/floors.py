@@ -23,7 +23,7 @@ NAMES = ("blocks", "colours", "colours-and-places")
 
 @dataclass(frozen=True)
 class FloorConfig:
-    """What the evaluation needs to know: pictures and patches as those of the models for photographs."""
+    """What the evaluation needs to know: pictures and patches are those of the models for photographs."""
 
     name: str
     patch: int = 4
@@ -42,7 +42,7 @@ class Floor(nn.Module):
         self.config = FloorConfig(name)
         self.clusters = 4
         """How many blocks there are, if it is a grid of blocks."""
-        self.unit = nn.Parameter(torch.ones(()), requires_grad=False)  # tells the device
+        self.unit = nn.Parameter(torch.ones(()), requires_grad=False)  # has the device
 
     def features(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """A patch's mean colours, its colours and its place, or its block."""
@@ -59,7 +59,7 @@ class Floor(nn.Module):
 
 
 def blocks(count: int, height: int, width: int, device: torch.device | None = None) -> Tensor:
-    """One-hot [1, count, h, w]: a grid of this many blocks, in rows of about as many each (7 are 3, 2, 2)."""
+    """One-hot [1, count, h, w]: a grid of this many blocks, in rows of nearly equal length (7 are 3, 2, 2)."""
     lines = max(1, round(math.sqrt(count)))
     label = torch.zeros(height, width, dtype=torch.long, device=device)
     first = 0

@@ -63,9 +63,9 @@ class FrozenFeatures(nn.Module):
         net: with `forward_features`, which returns tokens [B, prefix + h·w, K] or a picture [B, K, h, w], or
             [B, h, w, K] if its `output_fmt` is NHWC, as in timm.
         name: for records.
-        patch: the patch size in pixels; by default what the last of `net.feature_info` says, else `net.patch_embed`.
+        patch: the patch size in pixels; by default from the last of `net.feature_info`, else from `net.patch_embed`.
         image_size: the size that the network was trained at.
-        mean: of each colour in training, for pixels in 0–1.
+        mean: the mean of each colour in training, for pixels in 0–1.
         std: the standard deviation of each colour, likewise.
 
     """

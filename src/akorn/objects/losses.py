@@ -1,4 +1,4 @@
-"""The terms of the loss beside SimCLR's: single patches, regions, hidden patches and prototypes (`LossConfig`).
+"""The terms of the loss besides SimCLR's: single patches, regions, hidden patches and prototypes (`LossConfig`).
 
 They are made for binding: SimCLR asks only that two views of a picture agree as a whole. Shapes never depend on data,
 so that a step can be recorded as a CUDA graph.
@@ -23,7 +23,7 @@ _SHARPNESS, _ROUNDS = 0.05, 3  # of the balanced assignment to prototypes
 
 
 class LossParts(nn.Module):
-    """What the terms learn beside the model; it is not part of the finished model."""
+    """What the terms learn besides the model; it is not part of the finished model."""
 
     def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class LossParts(nn.Module):
 
 
 def needs_parts(loss: LossConfig) -> bool:
-    """Whether the loss has a term that learns something beside the model."""
+    """Whether the loss has a term that learns something besides the model."""
     return bool(loss.dense or loss.regions or loss.masked or loss.prototypes)
 
 
@@ -88,7 +88,7 @@ def _regions(model: ObjectsNet, images: Tensor, loss: LossConfig, generator: tor
 def paired_contrast(first: Tensor, second: Tensor, valid: Tensor, temperature: float, *, within: bool = True) -> Tensor:
     """NT-Xent of pairs [B, S, D] of patches or regions, several per picture, where `valid` [B, S]; a scalar.
 
-    As `nt_xent`, with S pairs per picture. Pairs that are not valid count nowhere. within: whether the other pairs of
+    As `nt_xent`, with S pairs per picture. Pairs that are not valid are ignored. within: whether the other pairs of
     the same picture count as different; otherwise only those of other pictures do.
     """
     with torch.autocast(first.device.type, enabled=False):

@@ -1,8 +1,8 @@
 """How well clusters match objects: FG-ARI, ARI and MBO of many pictures at once, on any device.
 
 Label maps are whole numbers [B, H, W] (or any [B, …]). In the truth −1 is ignored, 0 is the background, and 1 and more
-are objects. A predicted label below 0 is a pixel in no cluster. Scores are per picture, float64 in −0.5..1 and 0..1,
-and NaN if a picture has nothing to score; `mean` leaves those out.
+are objects. A predicted label below 0 is a pixel in no cluster. Scores are per picture, float64 in −0.5..1 (ARI) and
+0..1 (MBO), and NaN if a picture has nothing to score; `mean` leaves those out.
 """
 
 from __future__ import annotations

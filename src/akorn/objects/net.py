@@ -51,7 +51,7 @@ class ObjectsNet(HubModel):
         self.patches = PatchEmbedding(config.image_channels, channels, config.patch)
         self.head = nn.Sequential(nn.Linear(channels, 4 * channels), nn.ReLU(), nn.Linear(4 * channels, channels))
         self.extras: nn.Module | None = None
-        """What a loss learns beside the model; it is not saved with it."""
+        """What a loss learns besides the model; it is not saved with it."""
 
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
@@ -160,13 +160,13 @@ def as_tokens(c: Tensor) -> Tensor:
 
 
 def as_picture(x: Tensor, grid: Grid) -> Tensor:
-    """Tokens [B, h·w, C] as a picture [B, C, h, w], which stays as it is."""
+    """Tokens [B, h·w, C] as a picture [B, C, h, w]; a picture stays as it is."""
     return x if x.ndim == 4 else x.transpose(1, 2).unflatten(2, grid)
 
 
 @torch.no_grad()
 def resized_position(position: Position, grid: Grid) -> Position:
-    """The same positions on another grid: learned ones by bilinear interpolation, fixed rotary ones counted on."""
+    """The same positions on another grid: learned ones are interpolated bilinearly, fixed rotary ones count further."""
     if isinstance(position, GTA | RotaryPosition):
         return position.resize(grid)
     if isinstance(position, AbsolutePosition):

@@ -12,9 +12,9 @@ from akorn.objects.floors import blocks
 
 Grid = tuple[int, int]
 
-_SIDE = 32  # of the pictures in which regions are looked for
+_SIDE = 32  # side of the pictures in which regions are looked for
 _ROUNDS = 5
-_PLACE = 0.5  # weight of the place beside the colours, both in 0–1
+_PLACE = 0.5  # weight of the place against the colours, both in 0–1
 
 
 def places(boxes: Tensor, mirrored: Tensor, grid: Grid) -> Tensor:

@@ -12,11 +12,11 @@ RECIPES: Recipes[ObjectsRecipe] = Recipes()
 def published_training(
     epochs: int, learning_rate: float = 1e-3, batch_size: int = 256, weights: Weights = "average"
 ) -> TrainConfig:
-    """The published protocol: Adam, no clipping, no warm-up, constant rate; bf16, without loss.
+    """The published protocol: Adam, no clipping, no warm-up, constant rate; in bf16, which costs no accuracy.
 
-    Its average spans some 5,000 steps. For AKOrN it is better than the last weights on Tetrominoes and as good on
-    dSprites; on Shapes it has better masks after 100 epochs with one and two blocks, but it lags behind a model that is
-    still learning, as the one with three blocks was after 50 (results/objects.md has the trials).
+    Its average of weights spans about 5,000 steps. For AKOrN it is better than the last weights on Tetrominoes and as
+    good on dSprites. On Shapes it has better masks after 100 epochs with one and two blocks, but it lags behind a model
+    that is still learning, as the one with three blocks was after 50 (results/objects.md has the trials).
     """
     return TrainConfig(
         epochs=epochs,

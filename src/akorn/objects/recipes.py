@@ -136,7 +136,8 @@ def clevr_itrconv() -> ObjectsRecipe:
 
 
 # Shapes (Tables 15 and 16). C is normalised here. The convolutions' kernel and number of blocks are not
-# published: 7 suits a grid of 20 × 20 patches as it does dSprites' 16 × 16, and three blocks the attention beside it.
+# published: 7 suits a grid of 20 × 20 patches as it does dSprites' 16 × 16, and three blocks match the model with
+# attention.
 _SHAPES = AkornConfig(norm_c=True)
 
 
@@ -263,7 +264,7 @@ def clevrtex_akorn_ape() -> ObjectsRecipe:
 
 @RECIPES.add
 def clevrtex_akorn_rope() -> ObjectsRecipe:
-    """AKOrN with rotary positions, learned from their start, on CLEVRTex, one block (Table 13)."""
+    """AKOrN with rotary positions, learned from their usual values, on CLEVRTex, one block (Table 13)."""
     return _clevrtex(replace(_CLEVRTEX, position="learned-rotary"))
 
 
@@ -287,5 +288,5 @@ def clevrtex_itrsa_gta() -> ObjectsRecipe:
 
 @RECIPES.add
 def clevrtex_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on CLEVRTex, about as many parameters as AKOrN with two (Table 17)."""
+    """A ViT of eight blocks on CLEVRTex, with about as many parameters as AKOrN with two blocks (Table 17)."""
     return _clevrtex(ViTConfig(channels=152))

@@ -27,7 +27,7 @@ _VIEWS = AugmentConfig(flip=0.5)
 
 
 def _photos(model: ModelConfig, loss: LossConfig | None = None, epochs: int = 8) -> ObjectsRecipe:
-    """64 pixels in patches of 4, pictures kept at 128; batches of 256, at a rate that falls in a half cosine.
+    """64 pixels in patches of 4, pictures kept at 128; batches of 256, at a rate that falls along half a cosine.
 
     Eight epochs of Tiny-ImageNet and VOC's photographs together, 3,608 steps, take two minutes on one H200.
     """
@@ -63,13 +63,13 @@ def photos_akorn_dense() -> ObjectsRecipe:
 
 @RECIPES.add
 def photos_itrsa() -> ObjectsRecipe:
-    """Iterative self-attention on photographs, as photos_akorn; needs --data."""
+    """Iterative self-attention on photographs, like photos_akorn; needs --data."""
     return _photos(ItrSAConfig(channels=256, blocks=3, steps=4))
 
 
 @RECIPES.add
 def photos_vit() -> ObjectsRecipe:
-    """A ViT of eight blocks on photographs, about as many parameters as photos_akorn; needs --data."""
+    """A ViT of eight blocks on photographs, with about as many parameters as photos_akorn; needs --data."""
     return _photos(ViTConfig(channels=168))
 
 

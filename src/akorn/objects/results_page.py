@@ -42,7 +42,7 @@ class Shown:
 
 
 def shown_picture(name: str, picture: Pixels, overlay: Pixels, words: str) -> Shown:
-    """A picture [H, W, 3] beside its overlay, both made small."""
+    """A picture [H, W, 3] beside its overlay, both reduced in size."""
     return Shown(name, _data(picture), _data(overlay), words)
 
 

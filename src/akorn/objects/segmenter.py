@@ -23,8 +23,7 @@ _GREY = (0.299, 0.587, 0.114)
 
 
 Read = Literal["m", "x", "both"]
-"""What is clustered: the readout m (C^(L), the paper's), the states x of the last block, or both, one beside the
-other."""
+"""What is clustered: the readout m (C^(L), as in the paper), the states x of the last block, or both, concatenated."""
 
 
 class Extractor(Protocol):
@@ -61,9 +60,9 @@ class SegmentSettings:
     read: Read = "m"
     """Cluster the readout m, the states x, or both."""
     least: float = 0.0
-    """The least share of the points that a cluster must have; 0 for the published protocol."""
+    """The smallest share of the points that a cluster may have; 0 for the published protocol."""
     ratio: float = RATIO
-    """Where the number of clusters is "auto": merges higher than this share of the highest are undone."""
+    """If the number of clusters is "auto": merges higher than this share of the highest are undone."""
     places: float = 0.0
     """How much the place of a point counts beside its features, which have length 1: the picture's sides are this
     long. 0 for the published protocol, which does not look at places."""

@@ -214,7 +214,7 @@ class ObjectsTask(Task):
         return self._valid
 
     def _check_validation(self) -> None:
-        """AkornError unless the validation pictures have masks and patches enough for their clusters."""
+        """AkornError unless the validation pictures have masks, and enough patches for their clusters."""
         valid, options, model = self._validation(), self.recipe.valid, self.recipe.model
         if valid is None:
             return
@@ -270,7 +270,7 @@ def _check(recipe: ObjectsRecipe) -> None:
     check_augment(recipe.data.augment)
     check_loss(recipe.loss)
     if needs_parts(recipe.loss) and recipe.data.augment.shift:
-        raise AkornError("data.augment.shift moves what the loss compares: expected 0 with terms beside SimCLR's")
+        raise AkornError("data.augment.shift moves what the loss compares: expected 0 with terms besides SimCLR's")
     if recipe.data.path is None and recipe.data.name not in GENERATED:
         known = f"we generate {', '.join(GENERATED)}"
         raise AkornError(

@@ -21,9 +21,9 @@ Counts = int | Sequence[int] | Tensor
 Auto = Literal["auto"]
 """The number of clusters is chosen for each picture, by its tree."""
 LEAST = 0.02
-"""The least share of the points that a cluster has, where the data chooses how many there are."""
+"""The smallest share of the points that a cluster may have, if the data chooses how many there are."""
 RATIO = 0.75
-"""Where the data chooses, the merges higher than this share of the highest one are undone."""
+"""If the data chooses, merges higher than this share of the highest one are undone."""
 MOST = 12
 """The largest number of clusters that the data may choose."""
 
@@ -58,8 +58,8 @@ class Tree:
     def cut_significant(self, clusters: Counts, least: float) -> Tensor:
         """Labels [B, P] like `cut`, but only merges of clusters with at least this share of the points are undone.
 
-        Outliers stay with the cluster that they merged into. There are fewer clusters if a picture has no more that are
-        so large.
+        Outliers stay with the cluster that they merged into. There are fewer clusters if a picture has not that many of
+        this size.
         """
         pictures, points = self.into.shape
         counts = cluster_counts(clusters, pictures, points)
@@ -71,10 +71,11 @@ class Tree:
         return self._apart(((heights >= limit[:, None]) & heights.isfinite()).to(self.into.device))
 
     def choose(self, least: float = LEAST, ratio: float = RATIO, most: int = MOST) -> Tensor:
-        """[B]: how many clusters each picture has, as its own merges say.
+        """[B]: how many clusters each picture has, according to its own merges.
 
-        One more than the merges of clusters of at least the share `least` of the points that are higher than `ratio`
-        times the highest of them; at least 2 if any two clusters are that large, and at most `most`.
+        Of the merges of two clusters that both have at least the share `least` of the points, those higher than `ratio`
+        times the highest count, and there is one cluster more than these; at least 2 if any two clusters are that
+        large, and at most `most`.
         """
         heights = torch.where(self.significant(least), self.height.cpu(), -torch.inf)
         top = heights.amax(1, keepdim=True)

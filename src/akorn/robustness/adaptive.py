@@ -1,10 +1,10 @@
-"""An attack that knows AKOrN: gradients of the last Kuramoto step of each layer alone.
+"""An attack adapted to AKOrN: it uses gradients of the last Kuramoto step of each layer only.
 
-With steps as large as γ = 1 the states are chaotic: a gradient through several of them holds for far less than a grey
-level (`attacks.gradient_agreement`) and for one start alone. But a picture acts on every layer through C, which drives
-all its steps: how the last one answers to C, with the state before it as given, is smooth and says much the same. So
-backward only that step counts. Forward nothing changes: what an attack finds with these gradients it has found for the
-model as it is (the backward-pass approximation of Athalye et al.).
+With steps as large as γ = 1 the states are chaotic: a gradient through several steps is valid over far less than a grey
+level (`attacks.gradient_agreement`), and for one start only. But a picture acts on every layer through C, which drives
+all its steps. How the last step responds to C, with the state before it held fixed, is smooth and carries much the same
+information. So only that step counts in the backward pass. The forward pass does not change: an adversarial picture
+found with these gradients fools the model as it is (the backward-pass approximation of Athalye et al.).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def adaptable(model: nn.Module) -> bool:
 
 
 def check_adaptable(model: nn.Module) -> None:
-    """AkornError unless the model can be attacked so."""
+    """AkornError unless the model can be attacked in this way."""
     if not adaptable(model):
         raise AkornError("adaptive attacks are for AKOrN: the model has no Kuramoto layers, or none that C drives")
 
 
 @contextmanager
 def last_steps(model: nn.Module) -> Iterator[None]:
-    """The model with gradients of the last step of each Kuramoto layer alone, as long as it lasts."""
+    """Inside the context, the model's gradients go through the last step of each Kuramoto layer only."""
     check_adaptable(model)
     layers = [module for module in model.modules() if isinstance(module, akn.KuramotoLayer)]
     hooks = [layer.register_forward_pre_hook(_all_but_one, with_kwargs=True) for layer in layers]
@@ -47,7 +47,7 @@ def last_steps(model: nn.Module) -> Iterator[None]:
 def _all_but_one(
     layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Run all steps but the last without gradients, and leave that one to the layer."""
+    """Run all steps but the last without gradients, and leave the last one to the layer."""
     assert isinstance(layer, akn.KuramotoLayer)
 
     def run(x: Tensor, c: Tensor, steps: int, on_sphere: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""The oscillators of a classifier's first block, step by step, as an animated GIF: of a picture and of it with noise.
+"""An animated GIF of the oscillators of a classifier's first block, step by step, for a picture with and without noise.
 
-The paper shows such oscillators (its figure of noisy oscillators with N = 2). They do not come to rest: the model's
+The paper shows such oscillators in its figure of noisy oscillators with N = 2. They do not come to rest: the model's
 steps are chaotic (`akorn.lyapunov`).
 """
 
@@ -22,20 +22,20 @@ from akorn.robustness.net import CifarNet
 from akorn.runtime.animation import write_gif
 
 SHOWN = 2
-"""Oscillators along each side of a panel: 2 × 2 of them, each at all positions."""
+"""Oscillators along each side of a panel: a panel shows 2 × 2 of them, each at all positions."""
 _SIDE, _GAP, _HEAD = 192, 8, 24  # pixels: a panel, the space around it, the line above
 _INK = (28, 35, 48)
 
 
 @torch.no_grad()
 def trajectory(model: CifarNet, images: Tensor, steps: int, seed: int = 0) -> Tensor:
-    """Pictures [B, 3, H, W] from 0 to 1 → states of the first block, [T + 1, B, C/N, N, H, W]; all have one start."""
+    """Pictures [B, 3, H, W] from 0 to 1 → states of the first block, [T + 1, B, C/N, N, H, W]; all share one start."""
     if not isinstance(model, AkornNet) or model.config.wiring != "two-streams":
         raise AkornError("only models with Kuramoto layers that C drives have oscillators to show")
     layer = next(module for module in model.modules() if isinstance(module, akn.KuramotoLayer))
     c = model.stem(2 * images - 1)  # [B, C, H, W]
     generator = torch.Generator(c.device).manual_seed(seed)
-    assert model.start is not None  # as where there are two streams
+    assert model.start is not None  # since there are two streams
     x = model.start(c[:1], generator).expand_as(c)
     states = layer.evolve(x, c, steps, trajectory=True).trajectory
     assert states is not None
@@ -64,7 +64,7 @@ def write_animation(
     *,
     milliseconds: int = 200,
 ) -> None:
-    """Write a GIF: a row for each picture [B, 3, H, W], with its heading, and its oscillators beside it.
+    """Write a GIF with one row per picture [B, 3, H, W]: the picture under its heading, and its oscillators beside it.
 
     states: [T + 1, B, oscillators, N, H, W], as `trajectory` returns them.
     """
@@ -81,7 +81,7 @@ def write_animation(
 
 
 def _page(rows: Sequence[Sequence[tuple[str, NDArray[np.uint8]]]]) -> Image.Image:
-    """Rows of panels, each with the line above it."""
+    """Rows of panels, each with its line of text above it."""
     size = (_GAP + len(rows[0]) * (_SIDE + _GAP), len(rows) * (_HEAD + _SIDE) + _GAP)
     page = Image.new("RGB", size, "white")
     pen = ImageDraw.Draw(page)

@@ -1,7 +1,7 @@
-"""The attacks of `akorn eval --attacks`, each registered once, with all that options, reports and tables ask of it.
+"""The attacks of `akorn eval --attacks`, each registered once with all that options, reports and tables need to know.
 
-Torch-free: what runs an attack is imported when it runs. A new attack is a function here, or anywhere that is imported
-before it is asked for:
+Torch-free: the code that runs an attack is imported when it runs. A new attack is a function here, or in any module
+that is imported before the attack is used:
 
     @ATTACKS.add("mirror", label="mirrored pictures")
     def mirror(attempt: Attempt) -> Figures:
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
     from akorn.robustness.attacks import PGD
 
 Figures = dict[str, dict[str, Any]]
-"""An attack's figures, each with its `accuracy` in percent, its `starts` and whatever else it rests on. The main one
-stands under ""; another key, such as "_unattacked", follows the attack's in JSON."""
+"""An attack's figures, each with its `accuracy` in percent, its `starts` and whatever else it is based on. The main one
+has the key ""; any other key, such as "_unattacked", is appended to the attack's key in JSON."""
 Run = Callable[["Attempt"], Figures]
 Budget = Callable[[bool], Mapping[str, int]]
-"""(has the model a random start?) → the least that the tables accept, such as {"attack_steps": 50}."""
+"""(does the model have a random start?) → the least that the tables accept, such as {"attack_steps": 50}."""
 
 
 def no_budget(random_start: bool) -> Mapping[str, int]:
-    """That of an attack which has no settings but ε."""
+    """The budget of an attack whose only setting is ε."""
     return {}
 
 
 def no_facts(request: Request) -> Mapping[str, Any]:
-    """Those of an attack which has only the settings that all attacks have."""
+    """The facts of an attack that has only the settings which all attacks share."""
     return {}
 
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack that can be asked for by name."""
+    """An attack, known by its name."""
 
     name: str
-    """As `--attacks` takes it."""
+    """The name that `--attacks` takes."""
     run: Run
     label: str
     """Its row in tables."""
     about: str = ""
-    """What the help of `--attacks` says of it."""
+    """What the help of `--attacks` says about it."""
     adaptive: bool = False
-    """Whether it follows the gradients of the last Kuramoto steps alone; then the model must have such."""
+    """Whether it uses the gradients of the last Kuramoto steps only; then the model must have Kuramoto layers."""
     transferred: bool = False
-    """Whether its pictures are made for another model, `--source`."""
+    """Whether its adversarial pictures are made for another model, `--source`."""
     needs_extra: bool = False
     """Whether it needs the extra `attacks`, the package pyautoattack."""
     one_start: bool = False
-    """Whether it counts pictures in tests of a single start each, however many starts other scores have."""
+    """Whether its pictures are tested with a single start per test, however many starts other scores use."""
     budget: Budget = no_budget
     facts: Callable[[Request], Mapping[str, Any]] = no_facts
-    """What a record says of its settings, beside those of all attacks."""
+    """What a record says about its settings, besides those of all attacks."""
 
     @property
     def key(self) -> str:
-        """Its figure's name in JSON."""
+        """The name of its figure in JSON."""
         return self.name.replace("-", "_")
 
 
@@ -75,7 +75,7 @@ class Attacks(Registry[Attack]):
         super().__init__("attack")
 
     def add(self, name: str, *, label: str, **known: Any) -> Callable[[Run], Run]:
-        """Register the function that runs an attack; known: what else there is to say of it, the fields of `Attack`."""
+        """Register the function that runs an attack; known: other fields of `Attack`."""
 
         def enter(run: Run) -> Run:
             self.register(name, Attack(name, run, label, **known))
@@ -84,7 +84,7 @@ class Attacks(Registry[Attack]):
         return enter
 
     def help(self) -> str:
-        """The names, each with what there is to say of it."""
+        """The names, each with its description."""
         return ", ".join(f"{name} ({attack.about})" if attack.about else name for name, attack in self.items())
 
 
@@ -112,13 +112,13 @@ def _starts_or_queries(random_start: bool) -> Mapping[str, int]:
 
 
 def _smoothing(request: Request) -> Mapping[str, Any]:
-    """Several noisy copies are needed whatever the model, so their number is told apart from `eot`."""
+    """Every model needs several noisy copies, so their number is recorded separately from `eot`."""
     return {"smooth_eot": request.eot, "smooth_noise": request.epsilon / 2}
 
 
 @ATTACKS.add("fgsm", label="FGSM", budget=_starts)
 def fgsm(attempt: Attempt) -> Figures:
-    """One step of the size ε."""
+    """One step of size ε."""
     from akorn.robustness.attacks import FGSM
 
     return attempt.scored(FGSM(attempt.request.epsilon, attempt.request.eot))
@@ -133,30 +133,30 @@ def pgd(attempt: Attempt) -> Figures:
 @ATTACKS.add(
     "pgd-smooth",
     label="PGD on the smoothed loss",
-    about="on the loss in the mean over noisy pictures",
+    about="on the loss averaged over noisy pictures",
     budget=_copies,
     facts=_smoothing,
 )
 def pgd_smooth(attempt: Attempt) -> Figures:
-    """PGD on the loss in the mean over noisy pictures."""
+    """PGD on the loss averaged over noisy pictures."""
     return attempt.scored(_pgd(attempt.request, noise=attempt.request.epsilon / 2))
 
 
 @ATTACKS.add(
     "pgd-adaptive",
     label="PGD, last Kuramoto steps alone",
-    about="with the gradients of the last Kuramoto steps alone",
+    about="with the gradients of the last Kuramoto steps only",
     adaptive=True,
     budget=_steps,
 )
 def pgd_adaptive(attempt: Attempt) -> Figures:
-    """PGD; `adaptive` has changed the gradients that it follows."""
+    """PGD; the flag `adaptive` has changed the gradients that it follows."""
     return attempt.scored(_pgd(attempt.request))
 
 
 @ATTACKS.add("square", label="Square", needs_extra=True, one_start=True, budget=_queries)
 def square(attempt: Attempt) -> Figures:
-    """Square, which asks for no gradients."""
+    """Square, which needs no gradients."""
     return attempt.tested("square")
 
 
@@ -183,7 +183,7 @@ def autoattack(attempt: Attempt) -> Figures:
     budget=_starts_or_queries,
 )
 def autoattack_adaptive(attempt: Attempt) -> Figures:
-    """AutoAttack; `adaptive` has changed the gradients that it follows."""
+    """AutoAttack; the flag `adaptive` has changed the gradients that it follows."""
     return autoattack(attempt)
 
 
@@ -196,7 +196,7 @@ def autoattack_adaptive(attempt: Attempt) -> Figures:
     budget=_queries,
 )
 def autoattack_standard(attempt: Attempt) -> Figures:
-    """AutoAttack on the model with one start, which is a function."""
+    """AutoAttack on the model with one fixed start, which makes it a function."""
     return attempt.tested("standard")
 
 

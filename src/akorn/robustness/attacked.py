@@ -1,7 +1,7 @@
-"""What an attack of `akorn eval` is given, and how its figures come about.
+"""What an attack of `akorn eval` is given, and how its figures are computed.
 
 An attack that gives adversarial pictures is scored with starts that it has not seen (`Attempt.scored`). AutoAttack and
-Square have a count of their own (`Attempt.tested`).
+Square count robust pictures themselves (`Attempt.tested`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Attempt:
     request: Request
     settings: EvalSettings
     purpose: str
-    """Names the streams of random numbers: the attack's key."""
+    """The attack's key, which names the streams of random numbers."""
     source: CifarNet | None = None
-    """The model that transferred pictures are made for."""
+    """The model for which transferred pictures are made."""
     progress: Progress | None = None
 
     def scored(self, attack: Perturb, source: CifarNet | None = None) -> Figures:
@@ -52,8 +52,8 @@ class Attempt:
         return {"": found.as_json()}
 
     def tested(self, version: Version) -> Figures:
-        """AutoAttack's own count, and what as many tests leave of the pictures without any attack, `…_unattacked`."""
-        if version == "standard":  # which wants a function
+        """AutoAttack's own count, and, as `…_unattacked`, how many pictures pass as many tests without an attack."""
+        if version == "standard":  # which needs a function
             with fixed_start(self.model, self.settings.seed):
                 return self._tested(version)
         return self._tested(version)
@@ -67,7 +67,7 @@ class Attempt:
                 model, images, labels, version=version, epsilon=request.epsilon, eot=request.eot,
                 queries=request.queries, seed=settings.seed, batch_size=settings.batch_size,
             )  # fmt: skip
-        # Without any attack, and of one start each as AutoAttack's own.
+        # Without any attack, with one start per test as in AutoAttack's own count.
         once = replace(settings, starts=1)
         each = [
             score(
@@ -90,5 +90,5 @@ class Attempt:
 
 
 def gradients(model: CifarNet, *, adaptive: bool) -> AbstractContextManager[None]:
-    """The model with the gradients that an attack follows."""
+    """A context in which the model has the gradients that an attack follows."""
     return last_steps(model) if adaptive else nullcontext()

@@ -1,13 +1,13 @@
 """FGSM and PGD within an ℓ∞ ball, with gradients averaged over random starts (EoT), and what all attacks share.
 
-Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is no single function: its gradient at one
+Pictures are [B, 3, H, W] from 0 to 1. A model that draws a random start is not a single function: its gradient at one
 start says little about the next. Expectation over transformation (Athalye et al.) follows the mean of the gradients
-over `eot` starts, drawn anew in every step; `start_agreement` tells whether so many are enough. Models without a random
-start need one only. Where pictures are few, several starts of each run at once: `at_once` says how many pictures that
-may be.
+over `eot` starts, drawn anew in every step; `start_agreement` measures whether that many are enough. Models without a
+random start need only one. Where there are few pictures, several starts of each run at once: `at_once` limits how many
+pictures that may be.
 
-A loss may also be rough: its gradient holds for less than a grey level (`gradient_agreement`) and says little. With
-`noise`, PGD climbs the loss in the mean over noisy pictures instead, whose gradient is the mean of gradients nearby.
+A loss may also be rough: its gradient is valid over less than a grey level (`gradient_agreement`) and says little. With
+`noise`, PGD climbs the loss averaged over noisy pictures instead, whose gradient is the mean of nearby gradients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LossName = Literal["cross-entropy", "margin"]
 
 
 class Attackable(Protocol):
-    """A classifier that maps pictures to logits, with random starts of a generator where it has any."""
+    """A classifier that maps pictures to logits; it draws its random starts, if any, from a generator."""
 
     @property
     def random_start(self) -> bool:
@@ -42,7 +42,7 @@ class Attackable(Protocol):
 class PGD:
     """Projected gradient descent in the ℓ∞ ball: x ← Π_ε[x + α sign(mean over starts of ∇loss)].
 
-    Every picture keeps the point with the highest loss that it has seen, in the mean over starts.
+    Every picture keeps the point with the highest loss found so far, averaged over starts.
     """
 
     epsilon: float = EPSILON
@@ -52,12 +52,12 @@ class PGD:
     step_size: float | None = None
     """α; by default 2.5 ε / steps, at most ε."""
     restarts: int = 1
-    """Random points of the ball to begin at, one after another."""
+    """Number of random points in the ball to begin from, one after another."""
     loss: LossName = "cross-entropy"
     at_once: int | None = None
-    """Pictures, each counted once per start, that run at once; at least all that the attack gets, with one start."""
+    """Pictures that run at once, each counted once per start; all pictures of the attack, with one start, always do."""
     noise: float = 0.0
-    """σ of the Gaussian noise on the pictures behind each gradient, new for every start; 0 for none."""
+    """σ of the Gaussian noise added to the pictures for each gradient, drawn anew for every start; 0 for none."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -71,7 +71,7 @@ class PGD:
         _check_loss(self.loss)
 
     def __call__(self, model: Attackable, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
-        """Adversarial pictures in the shape of `images`; the generator draws beginnings and starts."""
+        """Adversarial pictures in the shape of `images`; the generator draws first points and starts."""
         alpha = self.step_size if self.step_size is not None else min(self.epsilon, 2.5 * self.epsilon / self.steps)
         low, high = (images - self.epsilon).clamp(0, 1), (images + self.epsilon).clamp(0, 1)
         best = images.clone()
@@ -97,7 +97,7 @@ class PGD:
 
 @dataclass(frozen=True)
 class FGSM:
-    """x + ε sign(mean over starts of ∇loss): one step, as far as it may go."""
+    """x + ε sign(mean over starts of ∇loss): one step, as far as ε allows."""
 
     epsilon: float = EPSILON
     eot: int = EOT
@@ -126,7 +126,7 @@ def loss_gradient(
     at_once: int | None = None,
     noise: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of each picture's loss and the loss [B], both means over `eot` random starts and noisy copies."""
+    """The gradient of each picture's loss and the loss [B], both averaged over `eot` random starts and noisy copies."""
     eot = eot if model.random_start or noise else 1
     gradient = torch.zeros_like(images)
     total = torch.zeros(len(images), device=images.device)
@@ -151,7 +151,7 @@ def mean_loss(
     at_once: int | None = None,
     noise: float = 0.0,
 ) -> Tensor:
-    """Each picture's loss in the mean over `eot` random starts and noisy copies: [B]."""
+    """Each picture's loss, averaged over `eot` random starts and noisy copies: [B]."""
     eot = eot if model.random_start or noise else 1
     found = [
         per_picture(model(_copies(images, starts, noise, generator), generator), labels.repeat(starts), loss)
@@ -169,14 +169,14 @@ def gradient_agreement(
     at_once: int | None = None,
     distance: float = 0.25 / 255,
 ) -> Tensor:
-    """The cosine between the gradients at each picture and at one so far away in every pixel: [B], 0 without gradient.
+    """The cosine between the gradients at each picture and `distance` away in every pixel: [B], 0 without gradient.
 
-    By default that is a quarter of a grey level; both gradients, of the margin, have the same random starts. Of a
-    smooth loss it is nearly 1; the smaller it is, the less a gradient says about the next step.
+    By default that is a quarter of a grey level. Both are gradients of the margin, with the same random starts. For a
+    smooth loss the cosine is nearly 1; the smaller it is, the less a gradient says about the next step.
     """
     signs = torch.rand(images.shape, generator=generator, device=images.device).sub(0.5).sign()
     starts = generator.get_state()
-    # The margin: cross-entropy has next to no gradient where an answer is sure.
+    # The margin: cross-entropy has almost no gradient where the model is certain.
     here = loss_gradient(model, images, labels, eot, generator, "margin", at_once)[0].flatten(1)
     generator.set_state(starts)
     there = loss_gradient(model, images + distance * signs, labels, eot, generator, "margin", at_once)[0].flatten(1)
@@ -191,10 +191,10 @@ def start_agreement(
     generator: torch.Generator,
     at_once: int | None = None,
 ) -> Tensor:
-    """The cosine between two gradients at each picture, each the mean over `eot` starts of its own: [B].
+    """The cosine between two gradients at each picture, each averaged over its own `eot` starts: [B].
 
-    With one start each it says how much of a gradient is the picture's and not the start's; with as many as an attack
-    averages, whether those are enough: near 0 each step of the attack goes another way.
+    With one start each, it says how much of a gradient comes from the picture and not from the start. With as many as
+    an attack averages, it says whether those are enough: near 0, each step of the attack goes in another direction.
     """
     one, other = (
         loss_gradient(model, images, labels, eot, generator, "margin", at_once)[0].flatten(1) for _ in range(2)
@@ -203,7 +203,7 @@ def start_agreement(
 
 
 def _copies(images: Tensor, count: int, noise: float, generator: torch.Generator | None) -> Tensor:
-    """Every picture so many times, [count · B, 3, H, W], with noise of its own each."""
+    """Every picture `count` times, [count · B, 3, H, W], each copy with its own noise."""
     x = images.repeat(count, 1, 1, 1)
     if noise:
         x = x + noise * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
@@ -211,14 +211,14 @@ def _copies(images: Tensor, count: int, noise: float, generator: torch.Generator
 
 
 def _shares(eot: int, pictures: int, at_once: int | None) -> list[int]:
-    """How many starts run at once, one number per pass: as equal as can be, since each size is a search for cuDNN."""
+    """How many starts run at once, one number per pass: nearly equal, since cuDNN searches anew for each size."""
     most = max(1, min(eot, (at_once or 0) // max(1, pictures)))
     passes = -(-eot // most)
     return [eot // passes + (place < eot % passes) for place in range(passes)]
 
 
 def per_picture(logits: Tensor, labels: Tensor, loss: LossName) -> Tensor:
-    """The loss of each picture, [B]: cross-entropy, or the highest other logit less the right one."""
+    """The loss of each picture, [B]: cross-entropy, or the highest other logit minus the correct one."""
     if loss == "cross-entropy":
         return F.cross_entropy(logits, labels, reduction="none")
     right = F.one_hot(labels, logits.shape[1]).bool()
@@ -231,6 +231,6 @@ def _check_loss(loss: str) -> None:
 
 
 def check_epsilon(epsilon: float) -> None:
-    """AkornError unless ε is a size that pictures from 0 to 1 can be changed by."""
+    """AkornError unless ε is from 0 to 1, as the pixels are."""
     if not 0 <= epsilon <= 1:
-        raise AkornError(f"epsilon must be from 0 to 1 (in pixels from 0 to 1, as 8/255 = 0.0314), got {epsilon}")
+        raise AkornError(f"epsilon must be from 0 to 1 (for pixels from 0 to 1, such as 8/255 = 0.0314), got {epsilon}")

@@ -1,11 +1,11 @@
 """AugMix (Hendrycks et al., 2020): a picture mixed with changed versions of itself, a batch at once, on its device.
 
 Every operation is one of three kinds. Rotation, shear and translation read each pixel from another place: one bilinear
-look-up with six numbers a picture. Autocontrast, equalise, posterise and solarise replace each grey level of a colour
+look-up with six numbers per picture. Autocontrast, equalise, posterise and solarise replace each grey level of a colour
 by another: one look-up in a table of 256. Brightness, colour, contrast and sharpness blend the picture with a poorer
-one. So a step of all chains of all pictures is one of each, with numbers and tables that do nothing for those that drew
-another kind. Shapes do not depend on what was drawn and nothing waits for the device, so it may be recorded in a CUDA
-graph. On a CUDA device with Triton one kernel does it all, with the same random numbers:
+one. So one step of all chains of all pictures is one operation of each kind, with numbers and tables that do nothing
+for the chains that drew another kind. Shapes do not depend on what was drawn and nothing waits for the device, so a
+step may be recorded in a CUDA graph. On a CUDA device with Triton one kernel does it all, with the same random numbers:
 `akorn.robustness.augmix_kernel`.
 """
 
@@ -37,11 +37,11 @@ OPERATIONS = (
     "contrast",
     "sharpness",
 )
-"""The first nine are those of AugMix's own paper, of which none is a corruption of CIFAR-10-C."""
+"""The first nine are those of AugMix's own paper; none of them is a corruption of CIFAR-10-C."""
 COUNTS: dict[AugmixOperations, int] = {"thirteen": 13, "nine": 9}
 _BLENDS = OPERATIONS[9:]
 _LEVELS = 256
-_STEPS = 10  # the even steps of the thirteen's magnitudes
+_STEPS = 10  # equal steps of magnitude, for the thirteen operations
 
 
 def augmix(
@@ -56,8 +56,8 @@ def augmix(
     """(1 − m)·x + m·Σᵢ wᵢ·chainᵢ(x) for each picture, [B, C, H, W], bytes or floats in 0–1; float32 in 0–1 comes back.
 
     m is uniform and w uniform on the simplex (Beta and Dirichlet with α = 1). Each of `width` chains applies one to
-    `depth` operations, as many as drawn, each drawn anew. Chains work on whole grey levels, as Pillow does, and what
-    comes in from outside is black. Signs are as likely as not.
+    `depth` operations; their number and each operation are drawn at random. Chains work on whole grey levels, as Pillow
+    does, and pixels from outside the picture are black. Both signs are equally likely.
 
     operations: "thirteen", as in the published CIFAR-10 experiments; each has one of the first `severity` of ten even
     steps k = 0, …, 9: shear by ±0.3·k/9, translate by ±⌊W/3·k/9⌋ pixels, rotate by ±30·k/9 degrees, posterise to
@@ -94,7 +94,7 @@ class Draws(NamedTuple):
     lengths: Tensor
     """How many operations of a chain are done, from 1 to depth: [chains]."""
     weights: Tensor
-    """[B, width] in 0–1; less their logarithms are exponential numbers, and those over their sum the weights."""
+    """[B, width] in 0–1; minus their logarithms are exponential numbers, and these over their sum are the weights."""
     share: Tensor
     """m, [B]."""
 
@@ -110,7 +110,7 @@ def _draw(x: Tensor, width: int, depth: int, count: int, generator: torch.Genera
 
 
 def _of_nine(draws: Draws, severity: float, height: int, width: int) -> Tensor:
-    """How much of each operation there is in the paper's form, [depth, chains]; the units are those of `_amounts`."""
+    """The amount of each operation in the paper's form, [depth, chains]; the units are those of `_amounts`."""
     level = 0.1 + (severity - 0.1) * draws.levels[:, 0]
     signed = torch.where(draws.levels[:, 1] < 0.5, -level, level)
     # trunc, since int() cuts towards 0 and the sign comes after it
@@ -127,7 +127,7 @@ def _of_nine(draws: Draws, severity: float, height: int, width: int) -> Tensor:
 
 
 def _of_thirteen(draws: Draws, severity: float, height: int, width: int) -> Tensor:
-    """The same in the published form: one of the first steps of ten."""
+    """The same in the published form: one of the first `severity` of ten steps."""
     step = (severity * draws.levels[:, 0]).floor().clamp_max(severity - 1)
     signed = torch.where(draws.levels[:, 1] < 0.5, -step, step)
     last = _STEPS - 1
@@ -154,7 +154,7 @@ def _amounts(
     threshold: Tensor,
     blend: Tensor,
 ) -> Tensor:
-    """What each operation takes, in its own unit: slope, pixels, degrees, cleared bits, grey level, factor less 1."""
+    """What each operation takes, in its own unit: slope, pixels, degrees, cleared bits, grey level, factor minus 1."""
     amount = torch.where(operation >= OPERATIONS.index(_BLENDS[0]), blend, shear)
     for name, value in (
         ("translate_x", right),
@@ -176,7 +176,7 @@ def _mix(x: Tensor, draws: Draws, amounts: Tensor, *, blends: bool = True) -> Te
     weights = draws.weights.clamp_min(1e-12).log()
     weights = weights / weights.sum(1, keepdim=True)  # exponential numbers over their sum: uniform on the simplex
 
-    # For all steps at once what does not depend on the state: launches are what this costs on a GPU.
+    # What does not depend on the state is computed for all steps at once: on a GPU the cost is in launches.
     grids, inside = _places(operation, amounts, height, long)
     tables = _fixed_tables(operation, amounts)
     stretch, equalise = (
@@ -221,7 +221,7 @@ def _places(operation: Tensor, amount: Tensor, height: int, width: int) -> tuple
 def _move(state: Tensor, grid: Tensor, inside: Tensor) -> Tensor:
     """Grey levels of [n, C, H, W] read elsewhere: bilinear, rounded down, black from outside; int64 [n, C, pixels]."""
     moved = F.grid_sample(state, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    return ((moved + 1e-3) * inside).flatten(2).long()  # the little keeps whole numbers from falling by one
+    return ((moved + 1e-3) * inside).flatten(2).long()  # 1e-3 keeps whole numbers from being rounded down
 
 
 def _fixed_tables(operation: Tensor, amount: Tensor) -> Tensor:
@@ -240,15 +240,15 @@ def _fixed_tables(operation: Tensor, amount: Tensor) -> Tensor:
 def _replace(levels: Tensor, fixed: Tensor, stretch: Tensor, equalise: Tensor) -> Tensor:
     """The grey levels [n, C, pixels] replaced, float: by a table of the picture's own, or by the fixed one [n, 256].
 
-    stretch, equalise: which of the n do so.
+    stretch, equalise: which of the n are stretched (autocontrast) or equalised.
     """
     value = torch.arange(_LEVELS, device=levels.device, dtype=torch.float32)
     low, high = torch.aminmax(levels, dim=2, keepdim=True)
     # Autocontrast: ⌊255·(v − low) / (high − low)⌋; a flat colour stays.
     stretched = ((value - low) * 255).div((high - low).clamp_min(1), rounding_mode="floor").clamp(0, 255)
     table = torch.where(stretch[:, None, None] & (high > low), stretched, fixed[:, None])  # [n, C, 256]
-    # Equalise, as Pillow has it: ⌊(⌊s/2⌋ + pixels darker than v) / s⌋, for s = ⌊(pixels − brightest ones) / 255⌋; where
-    # s is 0, the colour stays. Whole numbers, so that the order in which a GPU adds does not matter.
+    # Equalise, as Pillow does it: ⌊(⌊s/2⌋ + pixels darker than v) / s⌋, for s = ⌊(pixels − brightest ones) / 255⌋;
+    # where s is 0, the colour stays. Counts are whole numbers, so the order in which a GPU adds them does not matter.
     counts = torch.zeros(table.shape, dtype=torch.int32, device=levels.device)
     one = torch.ones((), dtype=torch.int32, device=levels.device)
     counts.scatter_add_(2, levels, one.expand(levels.shape))
@@ -260,10 +260,10 @@ def _replace(levels: Tensor, fixed: Tensor, stretch: Tensor, equalise: Tensor) -
 
 
 def _blend(state: Tensor, operation: Tensor, amount: Tensor) -> Tensor:
-    """Whole grey levels [n, C, H, W] as y + f·(x − y), cut to 0–255 and rounded down, for f = 1 + the amount [n].
+    """Whole grey levels [n, C, H, W] as y + f·(x − y), clipped to 0–255 and rounded down, for f = 1 + the amount [n].
 
     y is black (brightness), each pixel's grey (colour), the mean grey (contrast) or the smoothed picture (sharpness),
-    as in Pillow's `ImageEnhance`. All sums are of whole numbers and exact.
+    as in Pillow's `ImageEnhance`. All sums are sums of whole numbers, and exact.
     """
 
     def is_kind(name: str) -> Tensor:
@@ -282,7 +282,7 @@ def _blend(state: Tensor, operation: Tensor, amount: Tensor) -> Tensor:
 
 
 def _smoothed(state: Tensor) -> Tensor:
-    """The mean over 3 × 3 pixels, of which the middle counts five times; pixels of the border stay as they are."""
+    """The mean over 3 × 3 pixels, where the middle counts five times; pixels at the border stay as they are."""
     if min(state.shape[2:]) < 3:
         return state
     around = F.avg_pool2d(state, 3, stride=1, divisor_override=1)  # [n, C, H − 2, W − 2]

@@ -1,6 +1,6 @@
-"""AugMix in one pass over memory: a program has one picture, in one or three colours, and its chains stay in registers.
+"""AugMix in one pass over memory: a program keeps the chains of one picture, in one or three colours, in registers.
 
-The plain form in `akorn.robustness.augmix` makes some three hundred passes, most of them for operations that a chain
+The plain form in `akorn.robustness.augmix` makes about three hundred passes, most of them for operations that a chain
 did not draw. Needs Triton to import.
 """
 
@@ -31,12 +31,12 @@ _SHARPNESS = tl.constexpr(OPERATIONS.index("sharpness"))
 _DEGREE = tl.constexpr(math.pi / 180)
 
 _WARPS = 8
-_LEAST, _MOST = 32 * _WARPS, 4096  # pixels of a picture: one a thread, and what stays in registers
+_LEAST, _MOST = 32 * _WARPS, 4096  # pixels of a picture: one per thread, and what fits in registers
 
 
 @triton.jit
 def _moved(state, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """Grey levels read elsewhere, as `_places` and `_move` have it."""
+    """Grey levels read elsewhere, as in `_places` and `_move`."""
     pixel = tl.arange(0, HEIGHT * WIDTH)
     x = (pixel % WIDTH).to(tl.float32) + 0.5
     y = (pixel // WIDTH).to(tl.float32) + 0.5
@@ -48,7 +48,7 @@ def _moved(state, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     down += (HEIGHT / 2) * (1 - cos) - (WIDTH / 2) * sin
     across = tl.where(kind == _SHEAR_X, amount, 0.0) - sin
     along = tl.where(kind == _SHEAR_Y, amount, 0.0) + sin
-    # from −1 to 1, and back to pixels, in the plain form's order: which pixels lie inside hangs on the rounding
+    # from −1 to 1, and back to pixels, in the plain form's order: which pixels lie inside depends on the rounding
     x, y = (
         cos * (2 / WIDTH) * x + (across * (2 / WIDTH) * y + (right * (2 / WIDTH) - 1)),
         along * (2 / HEIGHT) * x + (cos * (2 / HEIGHT) * y + (down * (2 / HEIGHT) - 1)),
@@ -69,7 +69,7 @@ def _moved(state, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _equalised(state, PIXELS: tl.constexpr):
-    """⌊(⌊s/2⌋ + pixels darker than v) / s⌋, as `_replace` has it."""
+    """⌊(⌊s/2⌋ + pixels darker than v) / s⌋, as in `_replace`."""
     brightest = tl.sum((state == tl.max(state, 0)).to(tl.int32), 0)
     step = (PIXELS - brightest) // 255
     counts = tl.histogram(state, 256)
@@ -112,7 +112,7 @@ def _smoothed(state, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _blended(state, grey, mean, kind, amount, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """Brightness, colour, contrast or sharpness of one colour, as the plain `_blend` has it."""
+    """Brightness, colour, contrast or sharpness of one colour, as in the plain `_blend`."""
     other = tl.where(kind == _COLOUR, grey, tl.where(kind == _CONTRAST, mean, 0))
     if kind == _SHARPNESS:
         other = _smoothed(state, HEIGHT, WIDTH)
@@ -188,7 +188,7 @@ def _store(place, original, mixed, share):
 
 
 def fits(x: Tensor) -> bool:
-    """Whether the kernel knows pictures of this size: a power of two, neither few nor many pixels."""
+    """Whether the kernel takes pictures of this size: their number of pixels is a power of two within its limits."""
     pixels = x.shape[2] * x.shape[3]
     return _LEAST <= pixels <= _MOST and pixels & (pixels - 1) == 0
 
@@ -201,7 +201,7 @@ def fused_augmix(x: Tensor, draws: Draws, amounts: Tensor) -> Tensor:
     x = x.contiguous()
     out = torch.empty_like(x)
     batch, colours, height, width = x.shape
-    with torch.cuda.device_of(x):  # Triton launches on the current one
+    with torch.cuda.device_of(x):  # Triton launches on the current device
         _augmix_kernel[(batch,)](
             x,
             out,

@@ -1,14 +1,14 @@
-"""AutoAttack (Croce and Hein), by the optional package pyautoattack.
+"""AutoAttack (Croce and Hein), from the optional package pyautoattack.
 
 Its `rand` version is for models with random starts: APGD on two losses, with gradients averaged over 20 starts. Its
-`standard` version adds targeted attacks, FAB and Square and wants a function, so it is given a model whose start is
+`standard` version adds targeted attacks, FAB and Square. It needs a function, so it is given a model whose start is
 fixed.
 
-A picture counts as robust if it was classified rightly in every test, of one start each: before the attacks, and after
-each of them, where a picture that withstood is tested as it was. So a random model loses pictures to bad luck alone,
-the more the more tests: read the count beside the share of pictures that are right in as many tests without any attack.
-The adversarial pictures tell nothing more about a random model: where an attack failed there is the original, and what
-was answered wrongly in the first test was never attacked.
+A picture counts as robust if it was classified correctly in every test, with one start per test: before the attacks,
+and after each of them. A picture that withstood an attack is tested unchanged. So a random model loses pictures to bad
+luck alone, and more of them the more tests there are: compare the count with the share of pictures that are classified
+correctly in as many tests without any attack. The adversarial pictures say nothing more about a random model: where an
+attack failed, the original is returned, and a picture that was misclassified in the first test was never attacked.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Version = Literal["rand", "standard", "square"]
 
 @dataclass(frozen=True)
 class AutoAttacked:
-    """What AutoAttack made of pictures."""
+    """What AutoAttack found."""
 
     adversarial: Tensor
-    """In the shape of the pictures; one that withstood every attack is there as it was."""
+    """Adversarial pictures, in the shape of the originals; a picture that withstood every attack is unchanged."""
     robust: Tensor
-    """[N]: which were classified rightly before and after every attack."""
+    """[N]: which were classified correctly before and after every attack."""
     tests: int
-    """In how many tests a robust picture was right, each with a random start of its own; 1 for a function."""
+    """In how many tests a robust picture was classified correctly, each with its own random start; 1 for a function."""
     version: Version
     warnings: tuple[str, ...]
     """What AutoAttack itself finds suspicious about the model."""
@@ -61,7 +61,8 @@ def autoattack(
 ) -> AutoAttacked:
     """Attack pictures [N, 3, H, W] from 0 to 1, on the model's device, within the ℓ∞ ball of size ε.
 
-    eot: starts a gradient is averaged over (rand). queries: of Square (square and standard).
+    eot: number of starts over which a gradient is averaged (rand). queries: number of Square's queries (square and
+    standard).
     """
     check_epsilon(epsilon)
     if version not in ("rand", "standard", "square"):
@@ -100,8 +101,9 @@ def _package() -> Any:
 class _Drawing(nn.Module):
     """The model as a function of pictures alone, with new random starts at every call.
 
-    Without gradients cuDNN looks for no fastest algorithms: Square asks about ever fewer pictures, and each new number
-    of them would be a new search for every convolution, longer than thousands of its queries.
+    Without gradients cuDNN does not search for its fastest algorithms: Square asks about fewer and fewer pictures, and
+    each new number of them would start a new search for every convolution, which takes longer than thousands of
+    queries.
     """
 
     def __init__(self, model: Attackable, generator: torch.Generator) -> None:

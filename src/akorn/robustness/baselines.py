@@ -41,7 +41,7 @@ class ItrConvNet(CifarNet):
 
 
 class ResNetNet(CifarNet):
-    """ResNet-18; where its config says so with noise of its own, which makes it a random model like AKOrN."""
+    """ResNet-18; if its config says so, it adds noise to its pictures, which makes it a random model like AKOrN."""
 
     architecture = ResNetConfig.architecture
 
@@ -70,7 +70,7 @@ def _normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 class ViTNet(CifarNet):
-    """A ViT as the paper has it: patches, positions, blocks of attention and MLP."""
+    """A ViT as in the paper: patches, positions, blocks of attention and MLP."""
 
     architecture = ViTConfig.architecture
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 BINS = 15
-"""As torchmetrics has by default; the paper does not say how many it used."""
+"""The default of torchmetrics; the paper does not say how many it used."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,11 @@ class Reliability:
     """Predictions gathered by confidence, [bins + 1] each: the last bin holds those with a confidence of exactly 1."""
 
     edges: Tensor
-    """[bins + 1]: bin i holds confidences from edges[i] up to, and without, edges[i + 1]."""
+    """[bins + 1]: bin i holds confidences from edges[i] up to, but not including, edges[i + 1]."""
     confidence: Tensor
     """The mean confidence in each bin; 0 in an empty one."""
     accuracy: Tensor
-    """The share of right predictions in each bin."""
+    """The share of correct predictions in each bin."""
     count: Tensor
 
     @property

@@ -1,22 +1,23 @@
-"""Is a defence real? What must hold if an attack finds what there is to find (Athalye et al., Carlini et al.).
+"""Is a defence real? Checks that pass if the attacks miss nothing (Athalye et al., Carlini et al.).
 
-A model that merely hides its gradients looks robust until it is asked otherwise. Each check compares accuracies under
-attack on the same pictures, and holds or fails within two standard errors of their paired difference (`gradient` has a
-threshold instead):
+A model that merely hides its gradients looks robust until it is attacked in another way. Each check compares accuracies
+under attack on the same pictures, and holds or fails within two standard errors of their paired difference (`gradient`
+has a threshold instead):
 
     steps       more steps of PGD only lower the accuracy, and it settles
     eot         more starts behind each gradient only lower it, and it settles
     epsilon     a larger ε only lowers it, down to nothing
-    smooth      PGD on the loss in the mean over noisy pictures does no better than PGD
-    adaptive    PGD with gradients of the last Kuramoto steps alone does no better than PGD
+    smooth      PGD on the loss averaged over noisy pictures does no better than PGD
+    adaptive    PGD with gradients of the last Kuramoto steps only does no better than PGD
     gradient    gradients a quarter of a grey level apart point the same way, or there is nothing to follow; beside it,
                 without a verdict, whether those of two random starts do, and those of two means over starts
     black-box   attacks without gradients (random noise, Square) and pictures made for another model do no better
                 than PGD
 
-Square takes a step where a single query says so, and on a random model that is noise: it would find nothing, whatever
-the gradients hide. So the black-box check is one of a function, the model whose start the seed fixes, for PGD as for
-the others; the other checks are of the model as it is, with starts that the attack has not seen.
+Square takes a step if a single query says so, and on a random model a single query is noise: Square would find nothing,
+whatever the gradients hide. So the black-box check is done on a function, the model whose start is fixed by the seed,
+for PGD as for the other attacks. The other checks are done on the model as it is, with starts that the attack has not
+seen.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ ERRORS = 2.0
 """How many standard errors a difference may be off."""
 
 AGREEMENT = 50.0
-"""The least mean cosine of gradients nearby, in percent, that passes for the same way: an angle of 60°."""
+"""The smallest mean cosine of nearby gradients, in percent, that counts as the same direction: an angle of 60°."""
 
 
 Agreement = Callable[[Attackable, Tensor, Tensor, int, torch.Generator], Tensor]
-"""(model, pictures, labels, starts behind a gradient, generator) → a cosine a picture"""
+"""(model, pictures, labels, starts behind a gradient, generator) → one cosine per picture"""
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ class CheckSettings:
 
     epsilon: float = EPSILON
     steps: tuple[int, ...] = (10, 20, 50, 100)
-    """Numbers of PGD steps, growing; the last is what the other checks use."""
+    """Numbers of PGD steps, in increasing order; the other checks use the last."""
     eot: tuple[int, ...] = (1, 5, 20)
-    """Numbers of starts behind a gradient, growing; the last is what the other checks use."""
+    """Numbers of starts behind a gradient, in increasing order; the other checks use the last."""
     epsilons: tuple[float, ...] = (8 / 255, 16 / 255, 32 / 255, 64 / 255, 128 / 255)
-    """Sizes ε, growing; at the last nothing should be left."""
+    """Sizes ε, in increasing order; at the last, accuracy should be 0."""
     queries: int = 1000
-    """Of Square; 0 leaves it out."""
+    """Number of Square's queries; 0 leaves it out."""
     noise: float = EPSILON / 2
     """σ of the noise over which the smooth check averages the loss."""
 
@@ -88,12 +89,12 @@ class Check:
     name: str
     passed: bool
     accuracies: dict[str, float]
-    """In percent, in the order in which they should fall (where attacks are compared, PGD first); for `gradient` mean
-    cosines."""
+    """Accuracies in percent, in the order in which they should fall (PGD first where attacks are compared); mean
+    cosines for `gradient`."""
     reason: str
     """What failed, or what was found to hold."""
     starts: int = 1
-    """Over how many starts each accuracy was predicted; for `gradient`, gradients averaged."""
+    """The number of starts behind each accuracy; for `gradient`, the number over which gradients are averaged."""
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
@@ -113,8 +114,8 @@ def check_defence(
 ) -> list[Check]:
     """Run all checks on pictures [N, 3, H, W] with their labels; 200 of them are enough.
 
-    source: another model, such as a ResNet-18, whose adversarial pictures are tried on this one. each: gets every
-    check as soon as it is done.
+    source: another model, such as a ResNet-18, whose adversarial pictures are tried on this one. each: called with
+    every check as soon as it is done.
     """
     settings = settings if settings is not None else CheckSettings()
     asking = asking if asking is not None else EvalSettings()
@@ -143,7 +144,7 @@ def check_defence(
     sizes = [
         (
             f"{255 * e:g}/255",
-            white  # the first attack again would only give the first score again
+            white  # the same attack would only give the same score again
             if e == settings.epsilon
             else under(replace(strongest, epsilon=e), f"PGD, ε = {255 * e:g}/255"),
         )
@@ -177,7 +178,7 @@ def check_defence(
 
 
 def falls(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
-    """Each accuracy at most the one before, and the last two the same, within two standard errors."""
+    """Each accuracy is at most the one before, and the last two are the same, within two standard errors."""
     reason = _rises(scores)
     if reason is None and len(scores) > 1:
         (before, a), (after, b) = scores[-2:]
@@ -188,7 +189,7 @@ def falls(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
 
 
 def vanishes(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
-    """Each accuracy at most the one before, and nothing left at the end, within two standard errors."""
+    """Each accuracy is at most the one before, and the last is 0, within two standard errors."""
     reason = _rises(scores)
     if reason is None:
         where, last = scores[-1]
@@ -200,7 +201,7 @@ def vanishes(name: str, scores: Sequence[tuple[str, Score]]) -> Check:
 
 
 def no_better(name: str, white: Score, black: Sequence[tuple[str, Score]]) -> Check:
-    """No other attack's accuracy below PGD's, beyond two standard errors."""
+    """No other attack's accuracy is below PGD's by more than two standard errors."""
     reason = None
     for label, other in black:
         drop, error = paired(white.correct, other.correct)
@@ -210,7 +211,7 @@ def no_better(name: str, white: Score, black: Sequence[tuple[str, Score]]) -> Ch
 
 
 def paired(a: Tensor, b: Tensor) -> tuple[float, float]:
-    """The mean of a − b over the same pictures, and its standard error; [N] right or wrong each."""
+    """The mean of a − b over the same pictures, and its standard error; both [N], right or wrong."""
     difference = a.double() - b.double()
     error = float(difference.std()) / math.sqrt(len(difference)) if len(difference) > 1 else 0.0
     return float(difference.mean()), error
@@ -230,7 +231,7 @@ def _check(name: str, scores: Sequence[tuple[str, Score]], reason: str | None, f
 
 
 def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: EvalSettings) -> Check:
-    """The check `gradient`; with as many starts behind each gradient as the attacks have."""
+    """The check `gradient`, with as many starts behind each gradient as the attacks use."""
     device = next(model.parameters()).device
     generator = torch.Generator(device).manual_seed(asking.seed)
 
@@ -247,12 +248,12 @@ def _agrees(model: nn.Module, images: Tensor, labels: Tensor, eot: int, asking: 
             figures["between starts"] = mean(start_agreement, 1)
             figures[f"between means over {eot}"] = mean(start_agreement, eot)
     same = figures["cosine, %"] >= AGREEMENT
-    reason = "gradients nearby agree" if same else "gradients a quarter of a grey level apart do not agree"
+    reason = "nearby gradients agree" if same else "gradients a quarter of a grey level apart do not agree"
     return Check("gradient", same, figures, reason, eot if is_random(model) else 1)
 
 
 def _square(model: nn.Module, images: Tensor, labels: Tensor, settings: CheckSettings, asking: EvalSettings) -> Score:
-    """The score on the pictures of Square, which wants a function."""
+    """The score on the pictures of Square, which needs a function."""
     device = next(model.parameters()).device
     pictures, truth = as_float(images.to(device)), labels.to(device)
     with asked(model, asking.precision, search=True):

@@ -20,13 +20,13 @@ from akorn.runtime.devices import pick_device
 from akorn.runtime.pictures import flatten, open_picture
 from akorn.runtime.randomness import derive_seed
 
-_LARGE = 4  # times CIFAR-10's side: then a picture surely was not made like its
+_LARGE = 4  # times CIFAR-10's side: such a picture was surely not made like CIFAR-10's
 _UNSURE = 0.5
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model makes of one picture."""
+    """The model's answer for one picture."""
 
     label: str
     confidence: float
@@ -52,7 +52,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as the model takes it, and what had to be done to it."""
+    """A picture as the model takes it, and how it was changed for that."""
 
     pixels: Tensor  # uint8 [3, 32, 32]
     changes: tuple[str, ...]
@@ -76,14 +76,15 @@ class Classifier:
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path = "cifar10-conv", device: str = "auto") -> Classifier:
-        """A classifier with shipped weights (by name), or with those of a folder or of the hub."""
+        """A classifier with shipped weights (by name), or with weights from a folder or the hub."""
         return cls(CifarNet.from_pretrained(name_or_folder), device)
 
     @torch.no_grad()
     def classify(self, images: Tensor | Sequence[Picture], starts: int = 4, seed: int = 0) -> list[Prediction]:
         """Classify pictures [B, 3, 32, 32], bytes or numbers from 0 to 1, or what `read_picture` returned.
 
-        Each is seen from `starts` random starts. The same picture gets the same answer wherever it stands.
+        Each is classified from `starts` random starts. The same picture gets the same answer wherever it is in the
+        batch.
         """
         if starts < 1:
             raise AkornError(f"starts must be at least 1, got {starts}")
@@ -103,9 +104,10 @@ class Classifier:
 
 
 def read_picture(path: str | Path, *, resize: bool = True) -> Picture:
-    """A picture file as 32×32 in three colours; another size or mode is changed, and said, or refused.
+    """Read a picture file as 32×32 in three colours.
 
-    A picture that is not square is cut to its middle first.
+    Another size or mode is converted, and noted in `changes`; with `resize=False` it is refused. A picture that is not
+    square is first cropped to its middle.
     """
     picture = open_picture(path)
     own_size = (picture.height, picture.width)
@@ -133,8 +135,8 @@ def doubts(picture: Picture, answer: Prediction) -> list[str]:
     height, width = picture.size
     if min(picture.size) >= _LARGE * SIDE:
         return [
-            f"{width} × {height} pixels, and the model knows {SIDE} × {SIDE} photographs of one thing each: if this is"
-            " of another kind, the confidence means little"
+            f"{width} × {height} pixels, and the model knows {SIDE} × {SIDE} photographs of one thing each: if this"
+            " is another kind of picture, the confidence means little"
         ]
     if answer.confidence < _UNSURE:
         return [f"no class has a chance of {100 * _UNSURE:.0f} % or more: the model does not know"]

@@ -35,7 +35,7 @@ class Corrupted:
 
     @property
     def ece(self) -> float:
-        """The mean over the corruptions of each one's calibration error, in percent."""
+        """The mean of the corruptions' calibration errors, in percent."""
         return sum(s.ece for s in self.scores.values()) / len(self.scores)
 
     @property
@@ -58,7 +58,7 @@ def corrupted_score(
 ) -> Corrupted:
     """The scores on each corruption of a folder in CIFAR-10-C's layout.
 
-    chosen: which pictures, by number. each: gets every corruption's score as soon as it is there.
+    chosen: which pictures, by number. each: called with every corruption's score as soon as it is known.
     """
     if not corruptions:
         raise ValueError("there is no corruption to score")

@@ -1,7 +1,7 @@
 """Scores of a CIFAR model: accuracy and calibration, on clean, noisy and attacked pictures.
 
-Accuracies are in percent. A model with a random start is asked `starts` times and answers with the mean of its
-probabilities; every score says how many starts that were. All that is random follows from the seed.
+Accuracies are in percent. A model with a random start is run `starts` times, and its answer is the mean of the
+probabilities; every score says how many starts it used. All randomness follows from the seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class EvalSettings:
-    """How a model is asked."""
+    """How a model is evaluated."""
 
     starts: int = 1
     """Random starts K whose probabilities are averaged."""
@@ -49,10 +49,10 @@ class Score:
     """How a model did on some pictures."""
 
     probabilities: Tensor
-    """[N, classes], in the mean over the starts."""
+    """[N, classes], averaged over the starts."""
     labels: Tensor
     starts: int
-    """Over how many starts each picture was predicted; 1 for a model without a random start."""
+    """The number of starts behind each prediction; 1 for a model without a random start."""
 
     @property
     def correct(self) -> Tensor:
@@ -97,7 +97,7 @@ def score(
     progress: Progress | None = None,
     search: bool = False,
 ) -> Score:
-    """Ask a model about pictures [N, 3, H, W], bytes or floats from 0 to 1, and compare with the labels [N].
+    """Run a model on pictures [N, 3, H, W], bytes or floats from 0 to 1, and compare its answers with the labels [N].
 
     change: what is done to each batch first, noise or an attack. purpose: names the stream of random numbers. search:
     let cuDNN look for its fastest algorithms.
@@ -159,7 +159,7 @@ def attacked_score(
 ) -> Score:
     """The score on adversarial pictures, made for this model, or for `source` and transferred.
 
-    The starts that the pictures are scored with are not those that the attack has seen. keep: gets the pictures.
+    The pictures are scored with starts that the attack has not seen. keep: called with the adversarial pictures.
     """
     settings = settings if settings is not None else EvalSettings()
     victim = source if source is not None else model
@@ -187,12 +187,12 @@ def sample(count: int, limit: int | None, seed: int) -> Tensor:
 
 
 def as_float(images: Tensor) -> Tensor:
-    """Bytes as numbers from 0 to 1; such numbers as they are."""
+    """Bytes as numbers from 0 to 1; floats are returned as they are."""
     return images.float() / 255 if images.dtype == torch.uint8 else images.float()
 
 
 def check_pictures(images: Tensor, labels: Tensor) -> None:
-    """ValueError unless these are pictures with a label each."""
+    """ValueError unless these are pictures, each with a label."""
     if images.ndim != 4 or images.shape[1] != 3 or labels.shape != images.shape[:1] or not len(images):
         raise ValueError(
             f"expected pictures [N, 3, H, W] and labels [N], got {list(images.shape)} and {list(labels.shape)}"
@@ -206,9 +206,9 @@ def is_random(model: nn.Module) -> bool:
 
 @contextmanager
 def asked(model: nn.Module, precision: Precision = "float32", *, search: bool = False) -> Iterator[None]:
-    """The model in eval mode and without gradients of its weights, as long as it is asked; then as before.
+    """Inside the context, the model is in eval mode and its weights need no gradients; afterwards it is as before.
 
-    search: let cuDNN look for its fastest algorithms, which pays where the same shapes come often, as in attacks.
+    search: let cuDNN look for its fastest algorithms, which pays off if the same shapes occur often, as in attacks.
     """
     training = model.training
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -231,9 +231,11 @@ def asked(model: nn.Module, precision: Precision = "float32", *, search: bool = 
 
 @contextmanager
 def channels_last(model: nn.Module) -> Iterator[None]:
-    """The model's kernels with channels last in memory, as tensor cores want them; then the very same arrays as before.
+    """Inside the context, the model's kernels have channels last in memory, as tensor cores want; then they are
+    restored.
 
-    So that neither an optimiser nor a CUDA graph, which know them by their place in memory, notices.
+    Afterwards they are the very same arrays as before, since optimisers and CUDA graphs know them by their place in
+    memory.
     """
     before = [(parameter, parameter.data) for parameter in model.parameters() if parameter.ndim == 4]
     for parameter, data in before:

@@ -1,6 +1,6 @@
-"""The plots that an evaluation writes: adversarial pictures, and accuracy as its checks have found it.
+"""The plots that an evaluation writes: adversarial pictures, and the accuracies that its checks found.
 
-`plots.py` draws them; here is what is drawn.
+`plots.py` draws them; this module decides what is drawn.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from akorn.robustness.protocol import NOISE, Request
 SHOWN = 8  # pairs in the plot of adversarial pictures
 RELIABILITY, ADVERSARIAL = "reliability.png", "adversarial.png"
 PLOTS = (RELIABILITY, ADVERSARIAL, "steps.png", "epsilon.png")
-"""What a folder for plots may get."""
+"""The files that may be written to a folder for plots."""
 
 
 def shown_passes(model: CifarNet, request: Request) -> tuple[int, int, int]:
-    """What the attack for the plot of adversarial pictures takes: pictures, and their passes forward and backward."""
+    """The work behind the plot of adversarial pictures: pictures, and forward and backward passes for each."""
     starts = request.eot if model.random_start else 1
     pictures = SHOWN if request.limit is None else min(SHOWN, request.limit)
     return pictures, (request.steps + 1) * starts, request.steps * starts
 
 
 def show_adversarial(model: CifarNet, part: Pictures, request: Request, settings: EvalSettings, folder: Path) -> Path:
-    """Adversarial pictures at 64/255 beside the originals, by adaptive gradients where such an attack was asked for."""
+    """Plot adversarial pictures at 64/255 beside the originals, with adaptive gradients if one of the attacks is."""
     from akorn.robustness.plots import plot_adversarial
 
     few = part.take(slice(SHOWN))
@@ -54,12 +54,12 @@ def show_adversarial(model: CifarNet, part: Pictures, request: Request, settings
 
 
 def in_words(found: Score) -> str:
-    """Over how many starts it was predicted, in words."""
+    """The number of starts behind a score, in words."""
     return f"{found.starts} start{'s' if found.starts > 1 else ''}"
 
 
 def show_curves(checks: list[dict[str, Any]], pictures: int | None, folder: Path) -> list[Path]:
-    """Accuracy against the attack's steps and against ε on so many pictures, where the checks have found them."""
+    """Plot accuracy against the attack's steps and against ε, where the checks found them on so many pictures."""
     from akorn.robustness.plots import plot_accuracy
 
     written = []

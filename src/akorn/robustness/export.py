@@ -18,9 +18,9 @@ from akorn.robustness.net import CifarNet
 def program(model: HubModel, steps: int | None = None) -> Program:
     """All steps of all blocks: pixels, noise0 → probabilities, energies, confidence."""
     if not isinstance(model, CifarNet) or model.config.head != "classes":
-        raise AkornError("a model with SimCLR's head answers nothing yet: only classifiers leave as a graph")
+        raise AkornError("a model with SimCLR's head gives no answers yet: only classifiers can be exported")
     if steps is not None:
-        raise AkornError(f"--steps {steps}: the steps of a classifier are as it was trained, expected none")
+        raise AkornError(f"--steps {steps}: a classifier runs as many steps as in training, expected no --steps")
     each = model.config.steps if isinstance(model, AkornNet) else ()
     side = model.config.size if isinstance(model, AkornNet) else SIDE
     inputs = [Port("pixels", "float32", (BATCH, 3, side, side), "pictures, values from 0 to 1")]

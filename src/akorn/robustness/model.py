@@ -1,4 +1,4 @@
-"""AKOrN for CIFAR-10, and `build`, which makes any of the CIFAR models of its config."""
+"""AKOrN for CIFAR-10, and `build`, which makes any of the CIFAR models from its config."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ __all__ = ["AkornNet", "CifarNet", "ItrConvNet", "ModelConfig", "ResNetNet", "Vi
 
 
 class AkornNet(CifarNet):
-    """AKOrN-conv and AKOrN-mix: blocks of a Kuramoto layer and a readout, at half the resolution each.
+    """AKOrN-conv and AKOrN-mix: blocks of a Kuramoto layer and a readout, each at half the resolution of the one
+    before.
 
-    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start anywhere on the sphere, one draw per picture,
-    unless the config says otherwise. C of the last block is averaged over all positions and mapped to the classes.
+    C⁰ is a 3×3 convolution of the picture. The oscillators X⁰ start at a random place on the sphere, one draw per
+    picture, unless the config says otherwise. C of the last block is averaged over all positions and mapped to the
+    classes.
     """
 
     architecture = AkornConfig.architecture
@@ -69,11 +71,11 @@ class WithoutNormalisation(akn.UpdateRule):
     """x′ = x + γ (Ωx + Proj(Jx + c)), Proj on the tangent space at x/‖x‖: the paper's ablation of Π alone."""
 
     def start(self, x: Tensor, dim: int) -> Tensor:
-        """The state as it is: this rule knows no sphere."""
+        """The state as it is: this rule does not keep it on the sphere."""
         return x
 
     def step(self, x: Tensor, force: Tensor, rotation: Tensor | None, gamma: Tensor | float, dim: int) -> Tensor:
-        """The next state, anywhere."""
+        """The next state, of any length."""
         delta = osc.project(force, osc.normalize(x, dim), dim)
         return x + gamma * (delta if rotation is None else delta + rotation)
 
@@ -104,7 +106,7 @@ class OneStream(nn.Module):
 
 
 class StackedLayers(nn.Module):
-    """Kuramoto layers alone, without C, and one readout behind the last (Figure 17)."""
+    """Kuramoto layers alone, without C, and one readout after the last (Figure 17)."""
 
     def __init__(
         self, layers: Sequence[akn.KuramotoLayer], transitions: Sequence[nn.Module], readout: nn.Module
@@ -131,7 +133,7 @@ class _NormReluConv(nn.Sequential):
 
 
 class _Residual(nn.Module):
-    """m + two times (BatchNorm, ReLU, 3×3 convolution) of m."""
+    """m plus the result of applying BatchNorm, ReLU and a 3×3 convolution to m twice."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -174,7 +176,7 @@ def _layer(config: AkornConfig, index: int) -> akn.KuramotoLayer:
     else:
         coupling = akn.ConvCoupling(channels, config.kernels[index])
     omega: nn.Module | None = None
-    if config.omega:  # an odd N has no pairs: there any antisymmetric matrix, shared too
+    if config.omega:  # for an odd N, which has no pairs, any antisymmetric matrix, also shared
         omega = akn.NaturalFrequency(n) if n % 2 else akn.PairwiseFrequency(n, init=1.0)
     driven = config.wiring == "two-streams"
     through = akn.Recompute() if config.recompute else akn.Store()

@@ -1,7 +1,7 @@
 """What all CIFAR models have in common: the interface of AKOrN and of the baselines.
 
-Models take pictures [B, 3, H, W] with values from 0 to 1 and give logits [B, classes]. An attack that works on
-pictures therefore needs no scaling of its own.
+Models take pictures [B, 3, H, W] with values from 0 to 1 and give logits [B, classes]. So an attack that works on
+pictures needs no scaling of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class CifarNet(HubModel):
     """What all CIFAR models have in common: 2·pixel − 1, features, pooling, and a linear map to the classes.
 
     Args:
-        config: the model's settings, which the model has checked.
-        channels: of the features.
+        config: the model's settings, already checked.
+        channels: number of channels of the features.
 
     """
 
@@ -33,7 +33,7 @@ class CifarNet(HubModel):
         super().__init__()
         self.config = config
         self.fixed_start: int | None = None
-        """The seed of the one start that all pictures get; None for a new random one each."""
+        """The seed of the one start that all pictures get; None for a new random start for each."""
         self._drawn: tuple[object, Tensor] | None = None  # the last start that a seed drew
         self.head: nn.Module
         if config.head == "classes":
@@ -66,7 +66,7 @@ class CifarNet(HubModel):
         return self.head(self.embed(images, generator, start_seed)).float()
 
     def embed(self, images: Tensor, generator: torch.Generator | None = None, start_seed: int | None = None) -> Tensor:
-        """[B, C]: what the head gets, the features' mean over all positions (their maximum where it is SimCLR's)."""
+        """[B, C]: the input of the head, the features' mean over all positions (their maximum for SimCLR's head)."""
         c = self.features(images, generator, start_seed)  # [B, C, h, w]
         return c.mean((2, 3)) if self.config.head == "classes" else c.amax((2, 3))
 

@@ -1,10 +1,11 @@
-"""Scores of a network of one's own: any torch module that maps pictures from 0 to 1 to logits.
+"""Scores for your own network: any torch module that maps pictures from 0 to 1 to logits.
 
     test = akorn.robustness.load_cifar10("cifar-10-batches-py", "test")
     scores = akorn.robustness.benchmark(net, test, attacks=("pgd", "autoattack"), limit=1000)
     print(scores["clean"], scores["ece"], scores["pgd"], scores["autoattack"], scores["corrupted"])
 
-Networks that want normalised pixels do that themselves, as RobustBench asks: attacks work on pixels from 0 to 1.
+A network that needs normalised pixels must normalise them itself, as in RobustBench: attacks work on pixels from 0 to
+1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from akorn.robustness.report import evaluate
 
 
 class OwnModel(nn.Module):
-    """A plain module as the functions of this package take it: `score`, `PGD`, `evaluate`, `check_defence`.
+    """Wraps a plain module for the functions of this package: `score`, `PGD`, `evaluate`, `check_defence`.
 
     Args:
         model: maps pictures [B, 3, H, W] from 0 to 1 to logits [B, classes]; a function of the pictures alone.
@@ -41,7 +42,7 @@ class OwnModel(nn.Module):
         super().__init__()
         self.model = model
         self.training = model.training
-        if next(model.parameters(), None) is None:  # its device is asked of its parameters
+        if next(model.parameters(), None) is None:  # its device is read from its parameters
             self.register_parameter("place", nn.Parameter(torch.empty(0), requires_grad=False))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -63,13 +64,13 @@ def benchmark(
 ) -> dict[str, float]:
     """Score a model on test pictures: clean, with noise, corrupted, attacked, and how well it is calibrated.
 
-    In percent, by the names that `akorn eval --json` has: `clean` and `ece`; `noise` and `noise_uniform`, random noise
-    of ±64/255 on every value or uniform in that box; `corrupted` and `corrupted_ece`, the means over the corruptions;
-    and each attack, within 8/255.
+    Scores are in percent, under the names of `akorn eval --json`: `clean` and `ece`; `noise` and `noise_uniform`,
+    random noise of ±64/255 on every value or uniform in that box; `corrupted` and `corrupted_ece`, the means over the
+    corruptions; and each attack, within 8/255.
 
-    model: one of akorn's, or any module that maps pictures from 0 to 1 to logits. pictures: 32 × 32 where they are to
-    be corrupted. attacks: names of `akorn.robustness.ATTACKS`. corruptions: names, or none at all. limit: so many
-    pictures, drawn at random. request: ε, steps and so on of attacks. settings: seed, batch size, starts.
+    model: one of akorn's, or any module that maps pictures from 0 to 1 to logits. pictures: 32 × 32 if they are to be
+    corrupted. attacks: names from `akorn.robustness.ATTACKS`. corruptions: names, or none. limit: score only this many
+    pictures, drawn at random. request: the attacks' ε, steps and so on. settings: seed, batch size, starts.
     """
     settings = settings if settings is not None else EvalSettings()
     asked = replace(request if request is not None else Request(), attacks=tuple(attacks), limit=limit)
@@ -82,7 +83,7 @@ def benchmark(
     one = model if hasattr(model, "random_start") else OwnModel(model)
     part = pictures.take(sample(len(pictures), limit, settings.seed))
     _check_logits(one, part)
-    found = evaluate(cast(CifarNet, one), pictures, asked, settings).metrics  # OwnModel has all that it asks for
+    found = evaluate(cast(CifarNet, one), pictures, asked, settings).metrics  # OwnModel has all that `evaluate` uses
     if len(corruptions):
         each = [_corrupted(one, part, name, severity, settings) for name in corruptions]
         found["corrupted"] = sum(one.accuracy for one in each) / len(each)
@@ -97,7 +98,7 @@ def _corrupted(model: nn.Module, pictures: Pictures, name: str, severity: int, s
 
 @torch.no_grad()
 def _check_logits(model: nn.Module, pictures: Pictures) -> None:
-    """AkornError unless the model gives finite logits, one for each class, of the first pictures."""
+    """AkornError unless the model gives finite logits for the first pictures, one for each class."""
     few = pictures.images[:2]
     training = model.training
     try:

@@ -24,7 +24,7 @@ _COLOURS = ("#2a78b5", "#d1603d", "#3f9b6c", "#8a63b0", "#b59a2a", "#555555")
 def plot_reliability(sets: Mapping[str, Reliability], out: str | Path) -> Path:
     """Accuracy against confidence, one panel per set (Figure 9); on the diagonal, confidence is accuracy.
 
-    Below stands which share of the predictions each bar rests on; those on next to none are pale.
+    The lower panel shows the share of the predictions in each bar; bars with hardly any are pale.
     """
     if not sets:
         raise ValueError("there is nothing to plot")
@@ -74,9 +74,9 @@ def plot_accuracy(
     log: bool = False,
     pictures: int | None = None,
 ) -> Path:
-    """Accuracy in percent against a number, such as ε or the attack's steps; accuracy by number, by label.
+    """Accuracy in percent against a number, such as ε or the attack's steps; for each label, accuracy by number.
 
-    pictures: how many each point rests on: then the band of two standard errors is drawn too.
+    pictures: the number behind each point; if given, a band of two standard errors is drawn too.
     """
     if not curves or not all(curves.values()):
         raise ValueError("there is no accuracy to plot")
@@ -117,8 +117,8 @@ def plot_adversarial(
 ) -> Path:
     """Pairs of a picture and its adversarial version, with what the model says above each (Figure 29).
 
-    originals, adversarial: [B, 3, H, W] from 0 to 1; before, after: the model's answers, coloured where they are not
-    the truth; pairs: a row.
+    originals, adversarial: [B, 3, H, W] from 0 to 1; before, after: the model's answers, coloured where they are wrong;
+    pairs: how many in one row.
     """
     count = len(originals)
     if not count or adversarial.shape != originals.shape or {len(before), len(after), len(truth)} != {count}:

@@ -1,5 +1,5 @@
-"""How attacks and noise are measured, unless somebody says otherwise: the defaults of `akorn eval`, and what the tables
-of RESULTS.md ask of a record. Torch-free.
+"""How attacks and noise are measured by default: the defaults of `akorn eval`, and what the tables of RESULTS.md
+require of a record. Torch-free.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ EPSILON = 8 / 255
 NOISE = 64 / 255
 """Size of random noise, and of the adversarial pictures that are shown (Figure 8)."""
 EOT = 20
-"""Random starts over which an attack averages its gradients."""
+"""Number of random starts over which an attack averages its gradients."""
 STEPS = 50
-"""Steps of PGD."""
+"""Number of PGD steps."""
 QUERIES = 5000
-"""Queries of Square."""
+"""Number of Square's queries."""
 ATTACKED = 1000
-"""Pictures, drawn at random, that an attack of the tables has to be scored on."""
+"""Number of pictures, drawn at random, on which the attacks of the tables must be scored."""
 CHECKED = 200
-"""Pictures of the checks of a defence."""
+"""Number of pictures for the checks of a defence."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for beside clean accuracy, noise and calibration."""
+    """What to score besides clean accuracy, noise and calibration."""
 
     attacks: tuple[str, ...] = ()
-    """Names of `akorn.robustness.attack_suite.ATTACKS`."""
+    """Names from `akorn.robustness.attack_suite.ATTACKS`."""
     limit: int | None = None
     attack_limit: int | None = None
     epsilon: float = EPSILON
@@ -42,4 +42,4 @@ class Request:
     checks: bool = False
     plots: Path | None = None
     split: Literal["test", "valid"] = "test"
-    """Which pictures of CIFAR-10 are scored: corrupted ones must be of the same."""
+    """Which pictures of CIFAR-10 are scored; corrupted ones must be made from the same."""

@@ -1,6 +1,6 @@
-"""Random noise of a given size in the ℓ∞ norm: what an attacker does who knows nothing.
+"""Random noise of a given size in the ℓ∞ norm: the attack of someone who knows nothing about the model.
 
-The paper says "strong random noise, ‖ε‖∞ = 64/255" and not how it is distributed. Its published experiments have ±ε on
+The paper says "strong random noise, ‖ε‖∞ = 64/255" but not how it is distributed. Its published experiments have ±ε on
 every value, the strongest noise of that size: "sign", the default. "uniform" noise lies anywhere in the box.
 """
 
@@ -23,7 +23,7 @@ def random_noise(
     generator: torch.Generator | None = None,
     kind: NoiseName = "sign",
 ) -> Tensor:
-    """Pictures [B, C, H, W] from 0 to 1 with noise of ±ε (sign) or in [−ε, ε] (uniform) on each value, cut to 0–1."""
+    """Pictures [B, C, H, W] from 0 to 1 with noise of ±ε (sign) or in [−ε, ε] (uniform) per value, clipped to 0–1."""
     check_epsilon(epsilon)
     if kind not in ("uniform", "sign"):
         raise ValueError(f"the noise is {kind!r}, expected sign or uniform")

@@ -1,6 +1,7 @@
-"""Recipes: one function for each row of the paper's CIFAR-10 tables, the pre-training, and what ships.
+"""Recipes: one function for each row of the paper's CIFAR-10 tables, for the pre-training, and for the weights that
+ship.
 
-What else was tried is in results/trials.toml, as overrides of these. Torch-free to import.
+Other trials are in results/trials.toml, as overrides of these. Torch-free to import.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _AUGMENT = AugmentConfig(scale=(0.2, 1.0), flip=0.5, jitter=1.0, grey=0.0)  # ji
 
 Change = Literal["augment", "augmix", "noise"]
 AugmixOperations = Literal["thirteen", "nine"]
-"""Those of the published CIFAR-10 experiments, or those of AugMix's own paper."""
+"""AugMix's operations in the published CIFAR-10 experiments, or those in AugMix's own paper."""
 
 
 @dataclass(frozen=True)
@@ -27,36 +28,37 @@ class DataConfig:
     """Which pictures to train on, and what is done to them on the device."""
 
     path: Path | None = None
-    """CIFAR-10's folder (cifar-10-batches-py, or the one that holds it); for pre-training Tiny-ImageNet's."""
+    """CIFAR-10's folder (cifar-10-batches-py, or the one that holds it); for pre-training, Tiny-ImageNet's."""
     augment: AugmentConfig = _AUGMENT
     augmix: bool = True
-    """Whether AugMix takes part."""
+    """Whether AugMix is used."""
     augmix_operations: AugmixOperations = "thirteen"
     """AugMix as in the published experiments, or with the nine operations of its own paper."""
     noise: float = 0.0
-    """Standard deviation σ of Gaussian noise, for pixels from 0 to 1; what comes behind it sees pixels cut to 0–1."""
+    """Standard deviation σ of Gaussian noise, for pixels from 0 to 1; later changes see pixels clipped to 0–1."""
     order: tuple[Change, Change, Change] = ("augment", "augmix", "noise")
-    """What is done first, then and last; "augment" are crop, flip and jitter."""
+    """The order of the changes, from first to last; "augment" stands for crop, flip and jitter."""
     split: Literal["all", "train"] = "all"
-    """Train on all 50,000 pictures, or on 45,000 of them, with the other 5,000 for validation: for every choice."""
+    """Train on all 50,000 pictures, or on 45,000 of them and keep the other 5,000 for validation, which is what to
+    choose by."""
     limit: int | None = None
-    """Train on the first so many pictures only."""
+    """Train only on this many pictures, the first ones."""
     absent: ClassVar[Mapping[str, Any]] = {"augmix_operations": "nine", "split": "all"}
-    """What runs had whose records do not tell."""
+    """The values for runs whose records do not have them."""
 
 
 @dataclass(frozen=True)
 class ValidConfig:
     """Which pictures to score while training: the 5,000 that `data.split train` holds out (valid_clean, valid_ece).
 
-    Where all pictures are trained on, some of these are scored, without augmentation, as train_clean. Test pictures
-    are never scored here: they are for `akorn eval`, when all is chosen.
+    If all pictures are used for training, some of them are scored, without augmentation, as train_clean. Test pictures
+    are never scored here: they are for `akorn eval`, once every choice is made.
     """
 
     path: Path | None = None
     """CIFAR-10's folder, whose validation pictures are scored; None for that of the training pictures."""
     count: int = 5000
-    """At most so many pictures, the first ones."""
+    """Score at most this many pictures, the first ones."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class CifarRecipe:
     init: Path | None = None
     """A model's folder to start from, pre-trained by a tiny_imagenet recipe or trained before; its head is left out."""
     channels_last: bool = True
-    """Keep pictures and weights with the channels last in memory, which GPUs convolve faster; files do not show it."""
+    """Keep pictures and weights with the channels last in memory, which makes convolutions faster on GPUs; saved files
+    are the same."""
 
 
 RECIPES: Recipes[CifarRecipe] = Recipes()
@@ -90,13 +93,13 @@ def _paper() -> TrainConfig:
 
 
 def _falling() -> TrainConfig:
-    """The published protocol, but with a learning rate that falls to 0 in a line."""
+    """The published protocol, but with a learning rate that falls linearly to 0."""
     return replace(_paper(), schedule=ScheduleConfig(name="linear"))
 
 
 _MIX = AkornConfig(attention=True, steps=(6, 4, 2))
-# N′ = N, as the paper says is usual below Eq. `ro`; it gives no other for CIFAR-10, and the published N′ = 2 is that of
-# the model with N = 2.
+# N′ = N, which the paper calls usual below Eq. `ro`. It gives no other value for CIFAR-10, and the published N′ = 2
+# belongs to the model with N = 2.
 _MIX_N4 = replace(_MIX, n=4, n_out=4)
 
 
@@ -108,10 +111,11 @@ def cifar10_akorn_conv() -> CifarRecipe:
 
 @RECIPES.add(weights="cifar10-conv")
 def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
-    """A model of cifar10_akorn_conv (`--init FOLDER`) trained on for 80 epochs, at a rate that falls to 0: what ships.
+    """A model of cifar10_akorn_conv (`--init FOLDER`) trained for 80 more epochs, at a rate that falls to 0. It ships.
 
-    The head starts anew, as with every `init`. Chaos makes gradients of the first blocks' weights pure noise
-    (docs/robustness.md): at a constant rate these walk on at random to the end, and what reads them must follow.
+    The head starts anew, as with every `init`. Chaos turns the gradients of the first blocks' weights into pure noise
+    (docs/robustness.md): at a constant rate these weights keep walking at random to the end, and the layers that read
+    them must follow.
     """
     return CifarRecipe(model=AkornConfig(), train=replace(_falling(), epochs=80))
 
@@ -126,8 +130,8 @@ def cifar10_akorn_conv_no_proj() -> CifarRecipe:
 def cifar10_akorn_conv_no_omega() -> CifarRecipe:
     """AKOrN-conv without natural frequencies (Figure 8), with γ = 0.5.
 
-    The published ablation adds x where Ωx was: with its γ = 1 that is the paper's update with γ/(1 + γ) = 0.5. To take
-    Ω away and nothing else, set model.gamma to 1.
+    The published ablation adds x in place of Ωx: with its γ = 1 that is the paper's update with γ/(1 + γ) = 0.5. To
+    remove Ω and nothing else, set model.gamma to 1.
     """
     return CifarRecipe(model=AkornConfig(omega=False, gamma=0.5), train=_paper())
 
@@ -232,7 +236,7 @@ def tiny_imagenet_resnet18() -> CifarRecipe:
 
 
 def trained_on(training: Mapping[str, Any]) -> str:
-    """By what a model's folder tells of its training: on "all" pictures of CIFAR-10, or on "train", 45,000 of them."""
+    """What a model was trained on, according to its folder: "all" pictures of CIFAR-10, or "train", 45,000 of them."""
     data = training.get("data")
     return str({**DataConfig.absent, **(data if isinstance(data, Mapping) else {})}["split"])
 
@@ -241,5 +245,5 @@ CONTINUES = {
     "cifar10_akorn_conv_falling_rate": "cifar10_akorn_conv",
     "cifar10_resnet18_crop_last_falling_rate": "cifar10_resnet18_crop_last",
 }
-"""Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so that this does not
-count as pre-training. The second is a trial by now, whose models still say its name."""
+"""Recipe → the recipe whose model it continues, by `init`. That one is trained on CIFAR-10 too, so this does not count
+as pre-training. The second is now a trial; its models still carry its name."""

@@ -1,4 +1,4 @@
-"""A whole evaluation: what was asked for, in the order of its cost, with what is needed to read the figures."""
+"""A whole evaluation: everything that was asked for, the cheapest first, with what is needed to read the figures."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class Report:
     metrics: dict[str, float] = field(default_factory=dict)
     """In percent, under the names that `akorn eval --json` prints."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """How the figures came about: pictures, starts, ε and so on."""
+    """How the figures were measured: pictures, starts, ε and so on."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What is behind them: `starts_of`, the number of starts of every metric; `scores`, with calibration error and
-    pictures, for AutoAttack tests and warnings; `corrupted`, the score on each corruption; `checks`."""
+    """Details: `starts_of`, the number of starts of every metric; `scores`, with calibration error and number of
+    pictures, and for AutoAttack tests and warnings; `corrupted`, the score on each corruption; `checks`."""
     plots: list[Path] = field(default_factory=list)
 
     def add(self, name: str, found: Score) -> None:
-        """Put in a score's accuracy, and what it rests on."""
+        """Add a score's accuracy, and what it is based on."""
         self.put(name, found.accuracy, found.as_json())
 
     def put(self, name: str, value: float, behind: dict[str, Any]) -> None:
-        """Put in a figure, and what it rests on: at least `starts`."""
+        """Add a figure, and what it is based on: at least `starts`."""
         self.metrics[name] = value
         self.details.setdefault("scores", {})[name] = behind
         self.details.setdefault("starts_of", {})[name] = behind["starts"]
 
     def put_error(self, name: str, value: float, starts: int) -> None:
-        """Put in a calibration error, which stands among the scores beside its accuracy."""
+        """Add a calibration error, which is listed among the scores beside its accuracy."""
         self.metrics[name] = value
         self.details["starts_of"][name] = starts
 
@@ -68,14 +68,15 @@ def evaluate(
 ) -> Report:
     """Score a model on test or validation pictures. source: the model that transferred pictures are made for.
 
-    begun: gets the report before it has any score, and so what was scored even if this ends half-way.
+    begun: called with the report before it has any score, so that the caller has what was scored even if this is
+    interrupted.
     """
     say: Tell = tell if tell is not None else lambda what, done, total: None
     held = None
     if request.corrupted is not None:  # before hours of scoring, not after them
         held = find_cifar10c(request.corrupted, request.severity)
         if held.split != request.split:
-            raise AkornError(f"{request.corrupted}: holds {held.split} pictures, and {request.split} ones are scored")
+            raise AkornError(f"{request.corrupted}: holds {held.split} pictures, but {request.split} ones are scored")
     _check_attacks(model, request, source)
     chosen = sample(len(pictures), request.limit, settings.seed)
     part = pictures.take(chosen)
@@ -85,7 +86,7 @@ def evaluate(
         "starts": settings.starts if model.random_start else 1,
         "random_start": model.random_start,
         "noise_epsilon": request.noise,
-        "noise_kind": "sign",  # of `noise`; records that do not tell have uniform noise there, and noise_sign
+        "noise_kind": "sign",  # of `noise`; records without this entry have uniform noise there, and noise_sign
     }
     if begun is not None:
         begun(report)
@@ -110,7 +111,7 @@ def evaluate(
         few = part.take(sample(len(part), CHECKED, settings.seed))
         checks = CheckSettings(epsilon=request.epsilon, queries=min(request.queries, 1000), noise=request.epsilon / 2)
         report.facts |= {"checked": len(few), "check_epsilon": request.epsilon}
-        done = report.details["checks"] = []  # filled one by one: what is done stays if this ends half-way
+        done = report.details["checks"] = []  # filled one by one, so that finished ones stay if this is interrupted
         found = check_defence(
             model, few.images, few.labels, checks, settings, source=source,
             progress=lambda what: say(what, 0, 0), each=lambda check: done.append(check.as_json()),
@@ -126,7 +127,7 @@ def evaluate(
 
 
 def _check_attacks(model: CifarNet, request: Request, source: CifarNet | None) -> None:
-    """AkornError for an attack that is not known, or that cannot be made on the model."""
+    """AkornError for an unknown attack, or one that cannot be run on the model."""
     for attack in (ATTACKS.find(name) for name in request.attacks):
         if attack.adaptive:
             check_adaptable(model)
@@ -143,8 +144,8 @@ def _corrupt(
     report: Report,
     say: Tell,
 ) -> Any:
-    """The scores on what the folder holds; their mean only over the 15, and where all of these are there."""
-    # A folder that was made of the first pictures only is sampled for itself.
+    """The scores on the folder's corruptions; their mean is over the 15 only, and only if all of these are there."""
+    # A folder made from the first pictures only has its own sample.
     chosen = sample(min(len(pictures), held.pictures), request.limit, settings.seed)
     report.facts |= {
         "severity": request.severity,
@@ -155,7 +156,7 @@ def _corrupt(
         report.facts["frost"] = held.frost
     if held.missing:
         report.facts["corruptions_missing"] = list(held.missing)
-    single = report.details["corrupted"] = {}  # filled one by one: what is done stays if this ends half-way
+    single = report.details["corrupted"] = {}  # filled one by one, so that finished ones stay if this is interrupted
 
     def keep(name: str, each: Score) -> None:
         single[name] = each.as_json()

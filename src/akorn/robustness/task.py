@@ -32,7 +32,7 @@ _SIZE = (SIDE, SIDE)  # what the models see, also of Tiny-ImageNet's 64×64
 
 
 class TrainingPictures:
-    """The training set: bytes on the device, changed anew each time they are asked for."""
+    """The training set: bytes on the device, augmented anew each time they are used."""
 
     def __init__(self, pictures: Pictures, options: DataConfig, *, views: bool = False) -> None:
         self.pictures, self.options, self.views = pictures, options, views
@@ -41,14 +41,14 @@ class TrainingPictures:
         return len(self.pictures)
 
     def batch(self, indices: Tensor, generator: torch.Generator) -> Batch:
-        """Pictures, float32 [B, 3, 32, 32] from 0 to 1, and labels [B]; of pre-training two views [2·B, …] alone."""
+        """Pictures, float32 [B, 3, 32, 32] from 0 to 1, and labels [B]; for pre-training only two views [2·B, …]."""
         pictures = self.pictures.images[indices]
         for place, change in enumerate(self.options.order):
             pictures = self._changed(pictures, change, generator, last=place == 2)
         return (pictures,) if self.views else (pictures, self.pictures.labels[indices])
 
     def _changed(self, pictures: Tensor, change: Change, generator: torch.Generator, *, last: bool) -> Tensor:
-        """The pictures after one of the changes, where the options have it."""
+        """The pictures after one of the changes, if the options include it."""
         options = self.options
         if change == "augment":
             return (two_views if self.views else augment)(pictures, options.augment, generator, size=_SIZE)
@@ -58,7 +58,7 @@ class TrainingPictures:
             return augmix(pictures, generator, operations=options.augmix_operations)
         if not options.noise:
             return pictures
-        # Not cut to 0–1 at the end: what a model sees is Gaussian.
+        # Not clipped to 0–1 at the end: the noise that a model sees is Gaussian.
         return gaussian_noise(pictures, generator, sigma=options.noise, clamp=not last)
 
 
@@ -75,10 +75,10 @@ class CifarTask(Task):
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data and what the run starts from, as JSON values."""
-        # What older runs had is left out, for their checkpoints and records do not tell it.
+        # The values of older runs are left out, since their checkpoints and records do not have them.
         data = {key: value for key, value in asdict(self.recipe.data).items() if DataConfig.absent.get(key) != value}
         path = self.recipe.data.path
-        data["path"] = path.name if path is not None else None  # where it lies is no matter: the fingerprint tells
+        data["path"] = path.name if path is not None else None  # the fingerprint says more than the place
         return {
             "model": as_json(self.recipe.model),
             "data": data,
@@ -107,7 +107,7 @@ class CifarTask(Task):
         if self._validates:
             if self.recipe.init is not None:
                 _check_unseen(self.recipe.init)
-            self._validation()  # what is wrong with it shows before the training, not after
+            self._validation()  # errors in it show before the training, not after
         return TrainingPictures(training.to(device), self.recipe.data, views=self.pretraining)
 
     def loss(
@@ -139,7 +139,7 @@ class CifarTask(Task):
 
     @property
     def exchanges(self) -> bool:
-        """The loss of pretraining compares the pictures of all processes."""
+        """The loss of pre-training compares the pictures of all processes."""
         return self.pretraining
 
     @property
@@ -176,7 +176,7 @@ class CifarTask(Task):
         return self._valid
 
     def _init_digest(self) -> str | None:
-        """The digest of the weights that the run starts from, which says more than where they lie."""
+        """The digest of the weights that the run starts from, which says more than their path."""
         if self.recipe.init is None:
             return None
         read_folder(self.recipe.init)  # says what is wrong with the folder, if anything is
@@ -208,14 +208,14 @@ def load_body(model: CifarNet, recipe: CifarRecipe) -> None:
 
 
 def _check_continued(recipe: CifarRecipe, first: str) -> None:
-    """AkornError unless `init` is a model that the recipe `first` has made, itself without pre-training."""
-    wanted = f"{recipe.name} continues a model: --init FOLDER, one that {first} has made without --init"
+    """AkornError unless `init` is a model that the recipe `first` made without pre-training."""
+    wanted = f"{recipe.name} continues a model: --init FOLDER, one that {first} made without --init"
     if recipe.init is None:
         raise AkornError(wanted)
     read_folder(recipe.init)  # says what is wrong with the folder, if anything is
     origin = training_of(recipe.init)
     if origin is None:
-        raise AkornError(f"{wanted}, but {recipe.init} does not tell what has made it")
+        raise AkornError(f"{wanted}, but {recipe.init} does not say what made it")
     made_by = origin["recipe"] + (" with --init" if "init" in origin.get("overrides", {}) else "")
     if made_by != first:
         raise AkornError(f"{wanted}, but {recipe.init} was made by {made_by}")
@@ -228,7 +228,7 @@ def _check_unseen(init: Path) -> None:
         return
     if trained_on(origin) == "all":
         raise AkornError(
-            f"{init}: was trained on all 50,000 pictures of CIFAR-10, and data.split train would validate on 5,000 of"
+            f"{init}: was trained on all 50,000 pictures of CIFAR-10, but data.split train would validate on 5,000 of"
             " them: train that model with --data.split train too"
         )
 
@@ -247,7 +247,7 @@ def _check(recipe: CifarRecipe) -> None:
         raise AkornError("data.split train is for CIFAR-10: pre-training has no validation")
     if recipe.valid.path is not None and recipe.data.split == "all":
         raise AkornError(
-            "--valid: no picture is left to validate on where data.split is all; --data.split train holds out 5,000"
+            "--valid: no picture is left to validate on if data.split is all; --data.split train holds out 5,000"
         )
     if recipe.valid.count < 1:
         raise AkornError(f"valid.count is {recipe.valid.count}, expected 1 or more")

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a scene: the same for the same seed and number, whatever is drawn beside it."""
+"""Random numbers that belong to a scene: the same for the same seed and number, whatever else is drawn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def key_of(*parts: int | str) -> int:
-    """A key of 64 bits that depends on all parts."""
+    """A 64-bit key that depends on all parts."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:8], "big")
 
 
 def uniform(key: int, numbers: NDArray[np.uint64], stream: NDArray[np.uint64] | int) -> NDArray[np.float64]:
-    """A number in [0, 1) for each scene's number and stream (they broadcast): SplitMix64 of key, number and stream."""
+    """A number in [0, 1) for each scene number and stream (they broadcast): SplitMix64 of key, number and stream."""
     with np.errstate(over="ignore"):
         x = _mixed(numbers * _STEP + np.uint64(key))
         x = _mixed(x + np.asarray(stream, np.uint64) * _STEP)

@@ -1,8 +1,8 @@
 """Which kinds of scenes there are: CLEVR's, and textured ones modelled on CLEVRTex. Torch-free.
 
-`clevrtex`, `clevrtex-ood` and `clevrtex-camo` follow the published description of these sets with materials and shapes
-of our own: 3 to 10 objects in three sizes, a textured ground; for OOD other shapes and 25 other materials; for CAMO one
-material for all objects and the ground of a scene.
+`clevrtex`, `clevrtex-ood` and `clevrtex-camo` follow the published description of these sets with our own materials and
+shapes: 3 to 10 objects in three sizes on a textured ground. OOD has other shapes and 25 other materials; in CAMO all
+objects of a scene and its ground share one material.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Family:
     looks: tuple[tuple[str, str], ...]
     """Material and colour that an object may have."""
     apart: float
-    """Least distance between two objects, in the plane."""
+    """The smallest distance between two objects, in the plane."""
     along: float
-    """Least difference along the floor's directions left and behind."""
+    """The smallest difference along the floor's directions left and behind."""
     grounds: tuple[str, ...] = ("white",)
     camouflage: bool = False
     pixels: int = 200
@@ -75,7 +75,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(name: str, objects: tuple[int, int] | None = None) -> Family:
-    """The family of that name, with another range of objects if one is given."""
+    """The family of that name, with another range of numbers of objects if one is given."""
     if name not in FAMILIES:
         raise AkornError(unknown("kind of scene", name, FAMILIES))
     family = FAMILIES[name]

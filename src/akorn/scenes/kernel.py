@@ -1,7 +1,7 @@
 """The renderer as Triton kernels, built from the same functions that run in torch.
 
-Each shared function is copied with other names behind it (`sqrt` and the like are then Triton's, and scenes are
-pointers) and handed to `triton.jit`. Plain numbers in the modules become constants of the kernel.
+Each shared function is copied, its names are bound to other things (`sqrt` and the like to Triton's functions, scenes
+to pointers), and the copy is passed to `triton.jit`. Plain numbers in the modules become constants of the kernel.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OPS = {
 @cache
 def built(textured: bool) -> dict[str, Any]:
     """All functions by name, compiled by Triton when they are first used."""
-    # Triton's interpreter takes plain numbers, its compiler constants that are marked as such.
+    # Triton's interpreter takes plain numbers; its compiler takes constants that are marked as such.
     constant: Any = tl.constexpr if isinstance(_sqrt, triton.JITFunction) else lambda value: value
     hints = dict.fromkeys(("Any", "Value", "Vector"), tl.tensor)  # Triton looks annotations up
     names: dict[str, Any] = {"__builtins__": __builtins__, "tl": tl, **OPS, **hints}

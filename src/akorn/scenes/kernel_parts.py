@@ -1,6 +1,6 @@
-"""What `walk` and `paths` have in torch, for Triton: a block of pixels of one scene, all their samples in one kernel.
+"""`walk` and `paths` for Triton: a block of pixels of one scene, with all their samples, in one kernel.
 
-These are plain functions until `kernel` hands them to Triton together with the shared ones. A scene is the tuple (its
+These are plain functions until `kernel` passes them to Triton together with the shared ones. A scene is the tuple (its
 rows, number of objects, lamps, grid, light around it), dice are (cells, cell, lattice, sample, samples).
 """
 
@@ -56,7 +56,7 @@ from akorn.scenes.transport import lobes as lobes_of_one  # noqa: E402
 
 
 def some(mask: Any) -> Any:
-    """Whether any ray of the block is meant."""
+    """Whether the mask is true for any ray of the block."""
     return tl.max(mask.to(tl.int32), 0) > 0
 
 
@@ -102,7 +102,7 @@ def near_ball(scene: Any, k: Any, o: Any, d: Any, reach: Any) -> Any:
 
 
 def nearest(scene: Any, o: Any, d: Any) -> Any:
-    """(t, who, tg): the first surface on each ray, whose it is, and the ground's parameter there."""
+    """(t, who, tg): the first surface on each ray, what it belongs to, and the ground's parameter there."""
     t, tg = hit_ground(o, d)
     who = tl.where(t < FAR, GROUND, NOBODY)
     for k in range(scene[1]):
@@ -148,7 +148,7 @@ def cut_at(scene: Any, k: Any, p: Any) -> Any:
 
 
 def mixed(scene: Any, k: Any, a: Any) -> Any:
-    """The colour between an object's two."""
+    """A mixture of an object's two colours."""
     r, g, b = row_of(scene, k, RED), row_of(scene, k, RED + 1), row_of(scene, k, RED + 2)
     return (
         r + a * (row_of(scene, k, SECOND) - r),
@@ -200,7 +200,7 @@ def look_bumpy(scene: Any, who: Any, p: Any, n: Any, d: Any, plain: Any) -> Any:
 
 
 def from_ground(scene: Any, t: Any, w: Any, which: Any) -> Any:
-    """The known light at a place of the ground: 0 the irradiance from other ground, 1 what leaves it in all."""
+    """The known light at a place of the ground: 0 is the irradiance from other ground, 1 all light that leaves it."""
     a = tl.minimum(tl.maximum(t * GRID_T - 0.5, 0.0), GRID_T - 1.001)
     b = tl.minimum(tl.maximum((w + 29.905) * (GRID_W / 56.485) - 0.5, 0.0), GRID_W - 1.001)
     i, j = tl.floor(a), tl.floor(b)
@@ -265,7 +265,7 @@ def radiance(scene: Any, dice: Any, o: Any, d: Any, bounces: Any) -> Any:
     )
     start = clear_of(p, n)
     alive = nobody == 0
-    if some(floor):  # only what objects change
+    if some(floor):  # only the changes due to objects
         meets = blocked(scene, start, way, FAR + 0.0 * t)
         gone = floor & meets
         if some(gone):

@@ -1,7 +1,7 @@
 """The lamps: three squares that face the origin, and a sun. Shared with the kernel.
 
-A square of radiance L and area A sends onto a surface, from its point at distance d, the irradiance
-E = L A cos(lamp) cos(surface) / d². The sun gives 0.45 cos(surface), from a disc of 0.0997 rad around its direction.
+A point of a square with radiance L and area A gives a surface at distance d the irradiance E = L A cos(lamp)
+cos(surface) / d². The sun gives 0.45 cos(surface), from a disc of 0.0997 rad around its direction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SUN = 0.45
 SUN_X = 0.41450
 SUN_Y = -0.19458
 SUN_Z = 0.88901
-SUN_TAN = 0.1  # of half its angular diameter, 0.09967 rad
+SUN_TAN = 0.1  # tangent of half its angular diameter, 0.09967 rad
 SUN_COS = 0.99504
 SUN_RADIANCE = 14.468  # 0.45 / (π sin²)
 
@@ -47,7 +47,7 @@ def towards_sun(u: Value, v: Value) -> Vector:
     r = SUN_TAN * sqrt(u)
     a = 2.0 * PI * v
     x, y = r * cos(a), r * sin(a)
-    # two unit vectors across the sun's direction
+    # two unit vectors orthogonal to the sun's direction
     return unit(
         (
             SUN_X + 0.9063301 * x + 0.0822272 * y,
@@ -58,7 +58,7 @@ def towards_sun(u: Value, v: Value) -> Vector:
 
 
 def lamps_seen(scene: Value, o: Vector, d: Vector, reach: Value) -> Vector:
-    """The radiance of the lamps that a mirrored ray meets before `reach`; the sun where it meets nothing."""
+    """The radiance of the lamps that a mirrored ray meets before `reach`; of the sun if it meets nothing."""
     r, g, b = 0.0 * reach, 0.0 * reach, 0.0 * reach
     for k in range(LAMPS):
         side = lamp(scene, k, 15)

@@ -1,9 +1,9 @@
-"""Where the numbers of a scene stand in its arrays. Imports no torch.
+"""Where the numbers of a scene are in its arrays. Imports no torch.
 
-`objects` is [scenes, ROWS, COLUMNS]: a row for each object, and one for the ground. `lamps` is [scenes, 3, LAMP]:
+`objects` is [scenes, ROWS, COLUMNS]: one row for each object, and one for the ground. `lamps` is [scenes, 3, LAMP]:
 place, two unit vectors along the sides, the direction of the light, radiance, side. `camera` is [scenes, 12]: place,
-right, up, backwards. `grid` is [scenes, 6, GRID_T · GRID_W]: light that reaches the ground by way of the ground
-(irradiance), and the light that leaves it (radiosity), in red, green and blue each.
+right, up, backwards. `grid` is [scenes, 6, GRID_T · GRID_W]: light that reaches the ground from other ground
+(irradiance), and light that leaves it (radiosity), each in red, green and blue.
 """
 
 MOST = 10

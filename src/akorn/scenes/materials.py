@@ -1,7 +1,7 @@
 """The textured materials by name: a pattern with its colours, size, bumps, roughness and share of metal. Torch-free.
 
-Ours, and called so: they stand where CLEVRTex has its photographed ones. `TRAINED` are the 64 of `clevrtex`, `UNSEEN`
-the 25 of `clevrtex-ood`, whose patterns training never shows. Colours are linear reflectances.
+The materials are our own, and we say so: they replace CLEVRTex's photographed ones. `TRAINED` are the 64 of `clevrtex`,
+`UNSEEN` the 25 of `clevrtex-ood`, whose patterns training never shows. Colours are linear reflectances.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Material:
     scale: float
     """Features per unit of length: a large object is 1.4 high."""
     detail: float = 0.5
-    """The pattern's own number: how wide stripes and dots are, how different bricks are from each other."""
+    """The pattern's own number: how wide stripes and dots are, or how different bricks are from each other."""
     bump: float = 0.0
     """How high the pattern stands out, in units of its features."""
     rough: float = 0.4

@@ -1,9 +1,10 @@
 """Elementwise functions for the shared mathematics, in torch.
 
-The modules `vectors`, `shapes`, `ground`, `lamps`, `reflection`, `textures` and `transport` are written once, in these
-names and the four operations. On a CPU they run on tensors, one element for each ray. `akorn.scenes.kernel` compiles
-the same functions with Triton, where these names stand for Triton's functions. So they use what both understand:
-elementwise arithmetic, tuples of three as vectors, branches on single numbers, no early returns.
+The modules `vectors`, `shapes`, `ground`, `lamps`, `reflection`, `textures` and `transport` are written once, with
+these functions and the four arithmetic operations. On a CPU they run on tensors, one element for each ray.
+`akorn.scenes.kernel` compiles the same functions with Triton, where these names stand for Triton's functions. So they
+use only what both understand: elementwise arithmetic, tuples of three as vectors, branches on single numbers, and no
+early returns.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ where = torch.where
 
 
 def maximum(a: Value, b: Value) -> Value:
-    """The larger; `b` may be a plain number."""
+    """The larger of two; `b` may be a plain number."""
     return torch.maximum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, min=b)
 
 
 def minimum(a: Value, b: Value) -> Value:
-    """The smaller; `b` may be a plain number."""
+    """The smaller of two; `b` may be a plain number."""
     return torch.minimum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, max=b)
 
 

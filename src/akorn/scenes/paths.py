@@ -1,4 +1,4 @@
-"""Light along rays through one scene, in torch: any device, float32 or float64. `kernel_parts` has it in Triton."""
+"""Light along rays through one scene, in torch: on any device, in float32 or float64. `kernel_parts` is for Triton."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _surface(
     light: Tensor,
     bounces: int,
 ) -> None:
-    """Add the light of the first surfaces of one kind, at rays `lanes`, and of the paths that go on from them."""
+    """Add the light of first surfaces of one kind, for the rays `lanes`, and of the paths that continue there."""
     t, who, tg = (a[lanes] for a in hit)
     own = dice.at(lanes)
     p, v = along(o, d, t), scaled(d, -1.0)
@@ -56,7 +56,7 @@ def _surface(
         group, n, v, colour, alpha, metallic, draw(own, FIRST - 3), draw(own, FIRST - 2), draw(own, FIRST - 1)
     )
     start = clear_of(p, n)
-    if floor:  # only what objects change
+    if floor:  # only the changes due to objects
         meets = blocked(scene, start, way, torch.full_like(t, FAR)).nonzero()[:, 0]
         lanes, own, mirror = lanes[meets], own.at(meets), mirror[meets]
         start, way, weight = pick(start, meets), pick(way, meets), pick(weight, meets)

@@ -1,8 +1,9 @@
 """Random scenes by the original's rules: jitter, places, sizes, and what must be visible.
 
 Scene i of a key has its own random numbers. Camera and lamps are moved by jitter. Objects are placed one after the
-other at uniform places in [−3, 3]², 50 tries for each, and then all anew; the scene is drawn anew too while an object
-shows fewer than 200 pixels. Many scenes are drawn at once, and each is what it would be alone.
+other at uniform places in [−3, 3]². If one finds no place in 50 tries, all are placed anew; the scene is also drawn
+anew while an object shows fewer than 200 pixels. Many scenes are drawn at once, and each is the same as if it were
+drawn alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TRIES = 50
 ATTEMPTS = 5000
 _LEFT = np.array([-0.65631, -0.75449])
 _BEHIND = np.array([-0.75449, 0.65631])
-_PLACE, _LOOK = 64, 2**20  # where the streams of places and of looks begin
+_PLACE, _LOOK = 64, 2**20  # where the streams for places and for looks begin
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Drafts:
     numbers: NDArray[np.uint64]
     count: Ints  # [B]
     places: Floats  # [B, MOST, 2]
-    sizes: Ints  # [B, MOST], and so the next ones
+    sizes: Ints  # [B, MOST], like the next ones
     shapes: Ints
     looks: Ints
     theta: Floats
@@ -129,8 +130,8 @@ def draw_scenes(
 ) -> Drafts:
     """The scenes of these numbers; AkornError if objects do not fit.
 
-    together: how many attempts are looked at at once, for devices that one cannot ask often; the scenes are the same.
-    begun: what `first_attempts` drew before, of the same scenes.
+    together: how many attempts are rendered at once, for devices where each query is slow; the scenes are the same.
+    begun: the result of `first_attempts` for the same scenes.
     """
     numbers = np.asarray(numbers, np.uint64)
     whole: Drafts | None = None
@@ -175,7 +176,7 @@ def _attempt(family: Family, key: int, numbers: NDArray[np.uint64], attempt: int
     """Scenes drawn once; `tries` is 0 where an object found no place."""
     b = len(numbers)
     fixed = np.arange(_PLACE, dtype=np.uint64)
-    u = uniform(key, numbers[:, None], fixed)  # what does not change from attempt to attempt
+    u = uniform(key, numbers[:, None], fixed)  # the numbers that stay the same in all attempts
     count = family.least + np.floor(u[:, 12] * (family.most - family.least + 1)).astype(np.int64)
     camera = np.array(CAMERA) + (u[:, 0:3] - 0.5)
     lamps = np.array(LAMP_PLACES) + 2 * (u[:, 3:12].reshape(b, 3, 3) - 0.5)

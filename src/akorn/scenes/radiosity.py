@@ -1,8 +1,8 @@
-"""Light that the ground gets from itself, over all bounces, computed once for all scenes.
+"""Light that the ground receives from itself, over all bounces; its matrix is computed once for all scenes.
 
 The ground is cut into GRID_T × GRID_W cells. With the form factors F_ij (the share of the light leaving cell i that
-arrives at cell j) the radiosity is B = ρ (E + F B), E the lamps' irradiance, so that F B = F ρ (1 − ρ F)⁻¹ E: one
-matrix, which only depends on the ground. Objects are left out here; paths account for what they hide and reflect.
+arrives at cell j) the radiosity is B = ρ (E + F B), with E the lamps' irradiance, so that F B = F ρ (1 − ρ F)⁻¹ E: one
+matrix, which depends only on the ground. Objects are left out here; paths account for what they hide and reflect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How surfaces reflect: Fresnel's law, Beckmann's, GGX's and the velvet lobe, and directions drawn from GGX. Shared.
+"""How surfaces reflect: Fresnel's law, the lobes of Beckmann, GGX and velvet, and directions drawn from GGX. Shared.
 
-n is the normal, v the direction to the eye, to that to the light, h their half vector. The lobes here are f · cos(to),
-reflectance 1; the half-vector densities are those of Cook and Torrance's model, D G / (4 n·v), G after Smith.
+n is the normal, v the direction to the eye, `to` the direction to the light, and h their half vector. The lobes here
+are f · cos(to) for reflectance 1; the half-vector densities are those of Cook and Torrance's model, D G / (4 n·v), G
+after Smith.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ VELVET = 2.7777778  # 1 / σ², σ = 0.6
 
 
 def fresnel(cosine: Value, index: Value) -> Value:
-    """The share that a dielectric of this index reflects, of unpolarised light at this cosine."""
+    """The share of unpolarised light at this cosine that a dielectric of this index reflects."""
     c = minimum(absolute(cosine), 1.0)
     g = sqrt(index * index - 1.0 + c * c)
     a = (g - c) / (g + c)

@@ -21,10 +21,10 @@ from akorn.scenes.transport import FIRST, LATER, ROUNDS
 from akorn.scenes.vectors import along
 from akorn.scenes.walk import Dice, World, nearest, normal_at
 
-WIDTH, HEIGHT = 320, 240  # of a whole picture
+WIDTH, HEIGHT = 320, 240  # pixels of a whole picture
 CORNER, SIDE = (29, 64), 192  # row and column, and side, of the benchmark's crop
 NUMBERS = FIRST + LATER * ROUNDS
-RAYS = 2**18  # at once in torch
+RAYS = 2**18  # rays at once in torch
 SAMPLES = 16
 BOUNCES = 3
 CELL_COUNT = 2**16
@@ -47,8 +47,8 @@ def whole_view() -> View:
 def cropped_view(size: int = 128) -> View:
     """The benchmark's crop in size × size pixels.
 
-    Up to 192 they are pixels of the 320 × 240 picture, the nearest ones, as the benchmark resizes. Above, the picture
-    is rendered finer.
+    Up to 192 they are pixels of the 320 × 240 picture, the nearest ones, as the benchmark resizes. Above that, the
+    picture is rendered at a finer resolution.
     """
     if size < 1:
         raise AkornError(f"the size of pictures must be at least 1, got {size}")
@@ -71,9 +71,9 @@ def _filter() -> NDArray[np.float64]:
 
 @cache
 def lattice(samples: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(offsets [samples, 2] in pixels, numbers [NUMBERS, samples]): well spread in every pair of numbers that belong.
+    """(offsets [samples, 2] in pixels, numbers [NUMBERS, samples]): well spread in every pair that belongs together.
 
-    Pairs are points of the two-dimensional Sobol sequence, in an order of their own; single numbers are even steps.
+    Pairs are points of the two-dimensional Sobol sequence, each pair in its own order; single numbers are even steps.
     """
     rng = np.random.Generator(np.random.PCG64(1234))
     engine = torch.quasirandom.SobolEngine(2, scramble=True, seed=5)
@@ -92,7 +92,7 @@ def lattice(samples: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @cache
 def cell_numbers(cells: int) -> NDArray[np.float32]:
-    """A random number for each cell and each of a path's numbers [NUMBERS, cells]: by these pixels differ."""
+    """A random number for each cell and each of a path's numbers [NUMBERS, cells]: they make pixels differ."""
     return np.random.Generator(np.random.PCG64(99)).random((NUMBERS, cells), dtype=np.float32)
 
 
@@ -142,8 +142,8 @@ def colours(
 ) -> Tensor:
     """Linear colours [B, 3, H, W] of scenes.
 
-    samples: rays per pixel. bounces: surfaces that a path may meet after its first. turns: whole numbers [B] by which
-    scenes differ in their noise.
+    samples: rays per pixel. bounces: surfaces that a path may meet after its first. turns: whole numbers [B] that make
+    the noise of scenes differ.
     """
     if samples < 1 or bounces < 0:
         raise AkornError(f"samples must be at least 1 and bounces at least 0, got {samples} and {bounces}")
@@ -187,7 +187,7 @@ def _in_torch(
 
 
 def _each(work: Callable[[int], None], count: int, device: torch.device) -> None:
-    """Do the work for each scene; on a CPU in as many threads as torch has, each with whole scenes.
+    """Do the work for each scene; on a CPU in as many threads as torch has, each of which takes whole scenes.
 
     Scenes in parallel share nothing, while threads within an operation would wait for each other at every step.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# RGB/255 is taken as linear reflectance, as the original does.
+# RGB/255 is taken as linear reflectance, as in the original.
 COLOURS: Mapping[str, tuple[int, int, int]] = {
     "gray": (87, 87, 87), "red": (173, 35, 35), "blue": (42, 75, 215), "green": (29, 105, 20),
     "brown": (129, 74, 25), "purple": (129, 38, 192), "cyan": (41, 208, 208), "yellow": (255, 238, 51),
@@ -60,7 +60,7 @@ class Thing:
     """Where the material's pattern is cut from."""
 
     def height(self) -> float:
-        """Of its middle above the floor."""
+        """The height of its middle above the floor."""
         return self.r * (0.32 if self.shape == "torus" else 1.0)
 
 
@@ -72,7 +72,7 @@ class Scene:
     camera: tuple[float, float, float] = CAMERA
     lamps: tuple[tuple[float, float, float], ...] = LAMP_PLACES
     ground: str = "white"
-    """A material; white is CLEVR's, Lambert's with albedo 0.8."""
+    """A material; white is CLEVR's, Lambertian with albedo 0.8."""
     shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ def scene_of(described: Mapping[str, Any]) -> Scene:
                 )
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
-            raise AkornError(f"object {number} of the scene lacks or has a wrong {error}") from None
+            raise AkornError(f"object {number} of the scene has a missing or wrong value: {error}") from None
     lights = described.get("lights", {})
     lamps = tuple(tuple(lights.get(n, p)) for n, p in zip(LAMP_NAMES, LAMP_PLACES, strict=True))
     return Scene(tuple(things), tuple(described.get("camera", CAMERA)), lamps)
@@ -227,6 +227,6 @@ def ground_row(scene: Scene, row: Array) -> None:
 
 
 def mean_colour(rows: Tensor) -> Tensor:
-    """The mean reflectance [B, 3] of surfaces, about."""
+    """The approximate mean reflectance [B, 3] of surfaces."""
     first, second = rows[:, at.RED : at.RED + 3], rows[:, at.SECOND : at.SECOND + 3]
     return first + 0.5 * (second - first) * (rows[:, at.KIND, None] == at.TEXTURED)

@@ -7,7 +7,8 @@ the solid rises to the first root and never passes it. It starts where the ray e
     cylinder  G = u⁴ + v⁴ − 1,    u = max(√(x² + y²) − 0.91, 0) / 0.09,   v = max(|z| − 0.9, 0) / 0.1
 
 The profiles of the original meshes are fitted by exponents 3 and 3.8; 4 differs from 3.8 by at most 0.0008 of the
-radius. Torus, cone and octahedron are found by stepping along the ray as far as nothing can be near.
+radius. Capsule, torus, cone and octahedron are found by stepping along the ray, each time by a lower bound of the
+distance.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def hit_cylinder(o: Vector, d: Vector) -> Value:
 
 
 def distance_to(shape: Value, p: Vector) -> Value:
-    """A lower bound of the distance from p to the capsule, cone, torus or octahedron; its sign says inside or out."""
+    """A lower bound of the distance from p to the capsule, cone, torus or octahedron; it is negative inside."""
     rho = sqrt(maximum(p[0] * p[0] + p[1] * p[1], 1e-12))
     distance = rho
     if shape == CAPSULE:  # upright, radius 0.6
@@ -142,7 +143,7 @@ def signed(a: Value, like: Value) -> Value:
 
 
 def gradient(shape: Value, p: Vector) -> Vector:
-    """The gradient of the distance of the other solids, by differences."""
+    """The gradient of the distance to the other solids, by differences."""
     e = 1e-3
     x = distance_to(shape, (p[0] + e, p[1], p[2])) - distance_to(shape, (p[0] - e, p[1], p[2]))
     y = distance_to(shape, (p[0], p[1] + e, p[2])) - distance_to(shape, (p[0], p[1] - e, p[2]))

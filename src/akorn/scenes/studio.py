@@ -1,4 +1,4 @@
-"""Batches of random scenes as pictures: drawn, looked at, rendered; on any device."""
+"""Batches of random scenes as pictures: drawn, checked for visibility and rendered, on any device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from akorn.scenes.render import (
 )  # fmt: skip
 from akorn.scenes.scene import Arrays, as_arrays
 
-_STREAM = 60  # of the number by which a scene's noise differs from others'
+_STREAM = 60  # the stream of the number that makes a scene's noise differ
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Studio:
         shots = studio.shots(range(256))
 
     Args:
-        family: what scenes are drawn from.
-        split: a word that keeps sets apart; scenes of two splits have nothing in common.
+        family: how scenes are drawn.
+        split: a name that keeps sets apart; two splits have no scenes in common.
         seed: the seed.
         device: where they are rendered.
         size: the side of pictures, after the benchmark's crop.
@@ -72,7 +72,7 @@ class Studio:
             raise AkornError("scenes cannot be rendered on an Apple GPU; use the CPU (--device cpu)")
         self.view = cropped_view(size)
         self.key = key_of("akorn scenes", family.name, split, seed)
-        self.together = 4 if self.device.type == "cuda" else 1  # a GPU is asked less often
+        self.together = 4 if self.device.type == "cuda" else 1  # fewer queries to a GPU
 
     @property
     def at_once(self) -> int:
@@ -80,7 +80,7 @@ class Studio:
         return 256 if self.device.type == "cuda" else 8
 
     def begin(self, numbers: Sequence[int] | NDArray[np.uint64]) -> Drafts:
-        """The part of the work that needs no renderer; hand it to `shots`."""
+        """The part of the work that needs no renderer; pass the result to `shots`."""
         return first_attempts(self.family, self.key, np.asarray(numbers, np.uint64), self.together)
 
     def drafts(self, numbers: Sequence[int] | NDArray[np.uint64], begun: Drafts | None = None) -> Drafts:

@@ -32,7 +32,7 @@ DIAMONDS = 18
 CAMOUFLAGE = 19
 GYROID = 20
 
-EPSILON = 0.004  # how far apart heights are compared
+EPSILON = 0.004  # distance at which heights are compared
 STEEPEST = 1.5
 
 
@@ -42,7 +42,7 @@ def fraction(x: Value) -> Value:
 
 
 def scatter(x: Value, y: Value, z: Value) -> Value:
-    """A number in [0, 1) that belongs to a point of the lattice of whole numbers."""
+    """A number in [0, 1) for a point of the integer lattice."""
     a, b, c = fraction(x * 0.1031 + 0.07), fraction(y * 0.1137 + 0.13), fraction(z * 0.0973 + 0.29)
     s = a * (b + 33.33) + b * (c + 33.33) + c * (a + 33.33)
     return fraction((a + b + 2.0 * s) * (c + s))
@@ -109,7 +109,7 @@ def nearest_seed(p: Vector) -> tuple[Value, Value]:
 
 
 def courses(u: Value, v: Value, length: Value) -> tuple[Value, Value, Value]:
-    """Rows of blocks, every other one shifted by half: (distance from the joint, and a block's two numbers)."""
+    """Rows of blocks, every other row shifted by half a block: (distance from the joint, and a block's two numbers)."""
     row = floor(v)
     x = u / length + 0.5 * fraction(0.5 * row) * 2.0
     a, b = fraction(x), v - row
@@ -219,12 +219,12 @@ def pattern(kind: Value, p: Vector, n: Vector, detail: Value) -> tuple[Value, Va
 def textured(kind: Value, p: Vector, n: Vector, detail: Value, bump: Value) -> tuple[Value, Vector]:
     """(colour, normal): the pattern at p, and n tilted by its slope, n − bump (∇h − n (n·∇h)), normalised.
 
-    The slope is the difference of heights nearby. One loop asks for the four places, so that the kernel has
-    the patterns in it once.
+    The slope is the difference of heights nearby. One loop goes over the four places, so that the kernel contains the
+    patterns only once.
     """
     a, h, hx, hy, hz = 0.0 * p[0], 0.0 * p[0], 0.0 * p[0], 0.0 * p[0], 0.0 * p[0]
     for q in range(4):
-        here = (1 - q) * (2 - q) * (3 - q) * 0.1666666667  # 1 for q = 0, otherwise 0; so for the three below
+        here = (1 - q) * (2 - q) * (3 - q) * 0.1666666667  # 1 for q = 0, otherwise 0; likewise for the three below
         in_x, in_y, in_z = (
             q * (2 - q) * (3 - q) * 0.5,
             q * (q - 1) * (3 - q) * 0.5,

@@ -1,10 +1,11 @@
-"""How light travels: what reaches a point from the lamps, where a path goes on, what it brings. Shared with the kernel.
+"""How light travels: what reaches a point from the lamps, where a path continues, and what it brings. Shared with the
+kernel.
 
-A path starts at the eye. At its first surface all four lamps are asked for, each at a random point, with a shadow ray.
-Then it goes on in a direction drawn from the surface's reflection; further surfaces ask one lamp, drawn in proportion
-to what it would give. Where a path meets the ground it ends, since the light that the ground gets from itself is known
-(`akorn.scenes.radiosity`), over all bounces. The first surface's own light from the ground is corrected by what objects
-hide and what they reflect instead.
+A path starts at the eye. At its first surface all four lamps are sampled, each at a random point, with a shadow ray.
+Then it continues in a direction drawn from the surface's reflection; later surfaces sample one lamp, drawn in
+proportion to its unshadowed light. A path ends where it meets the ground, since the light that the ground receives from
+itself is known over all bounces (`akorn.scenes.radiosity`). If the first surface is the ground, its known light is
+corrected for what objects hide and what they reflect instead.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from akorn.scenes.vectors import (
 from akorn.scenes.walk import attribute, background, blocked, draw, from_ground, look, nearest, normal_at
 
 FIRST = 11  # numbers that the first surface draws
-LATER = 6  # numbers that each further one draws
-ROUNDS = 3  # after which those of another cell are used,
-AGAIN = 7919  # so far from the first
+LATER = 6  # numbers that each later one draws
+ROUNDS = 3  # rounds after which the numbers of another cell are used,
+AGAIN = 7919  # this far from the first
 GLOSS_X = 0.15  # the soft lobe of metal: α = 0.2, anisotropy 0.25
 GLOSS_Y = 0.2666667
 MIRROR_X = 0.0075  # its near mirror: α = 0.01
 MIRROR_Y = 0.0133333
-BLURRED = 0.4  # metal as scattered light sees it: sharp reflections of it would be fireflies
+BLURRED = 0.4  # least roughness of metal for scattered light: sharp reflections of it would give fireflies
 
 
 def lobes(group: int, n: Vector, v: Vector, to: Vector, colour: Vector, alpha: Value, metallic: Value) -> Vector:
-    """f cos(to) of a surface for light from a lamp; of metal the soft lobe alone, since its mirror sees the lamps."""
+    """f cos(to) of a surface for light from a lamp; for metal only the soft lobe, since its mirror sees the lamps."""
     facet = maximum(dot(n, to), 0.0) / PI
     out = scaled(colour, facet)
     if group == RUBBER:
@@ -97,7 +98,7 @@ def direct(
 def bounce(
     group: int, n: Vector, v: Vector, colour: Vector, alpha: Value, metallic: Value, pick: Value, u1: Value, u2: Value
 ) -> tuple[Vector, Vector, Value]:
-    """(direction, weight, mirror): where a path goes on from a first surface; a mirror still sees the lamps."""
+    """(direction, weight, mirror): where a path continues from a first surface; a mirror still sees the lamps."""
     to = cosine_direction(n, u1, u2)
     weight = colour
     mirror = pick < -1.0
@@ -123,7 +124,7 @@ def bounce(
 
 
 def ground_light(scene: Value, p: Vector, t: Value, colour: Vector) -> Vector:
-    """What the ground at p sends out of the light that it gets from the rest of the ground."""
+    """The part that the ground at p reflects of the light that it receives from the rest of the ground."""
     return times(scaled(colour, 1.0 / PI), from_ground(scene, t, width_of(p), 0))
 
 
@@ -137,9 +138,9 @@ def hidden_ground(scene: Value, o: Vector, d: Vector) -> Vector:
 def one_lamp(
     scene: Value, p: Vector, n: Vector, pick: Value, u1: Value, u2: Value
 ) -> tuple[Vector, Vector, Value, Value]:
-    """(direction, its irradiance by the surface's cosine and by its chance to be drawn, distance, cosine) of a lamp.
+    """(direction, irradiance with the surface's cosine over the lamp's probability, distance, cosine) of a random lamp.
 
-    A lamp is drawn with probability e_k / Σ e, where e_k is what it gives without shadows.
+    A lamp is drawn with probability e_k / Σ e, where e_k is its light without shadows.
     """
     s = towards_sun(u1, u2)
     c = maximum(dot(n, s), 0.0)
@@ -199,7 +200,7 @@ def vertex(
     light = choose(mirror, plus(light, lamps), light)
     behind = background(scene) + 0.0 * t
     light = choose(nobody, plus(light, (behind, behind, behind)), light)
-    # where the path goes on
+    # where the path continues
     pick, u1, u2 = draw(dice, j + 3), draw(dice, j + 4), draw(dice, j + 5)
     mirrors = sharp & (pick < 0.6)
     ax = where(mirrors, MIRROR_X + 0.0 * t, lx)

@@ -33,7 +33,7 @@ def minus(a: Vector, b: Vector) -> Vector:
 
 
 def times(a: Vector, b: Vector) -> Vector:
-    """The product by components, for colours."""
+    """The componentwise product, for colours."""
     return (a[0] * b[0], a[1] * b[1], a[2] * b[2])
 
 
@@ -70,7 +70,7 @@ def cosine_direction(n: Vector, u: Value, v: Value) -> Vector:
 
 def luminance(a: Vector) -> Value:
     """The mean of the three colours, to compare lamps by."""
-    return (a[0] + a[1] + a[2]) * 0.3333333333 + 1e-12  # a lamp that is off is drawn by nobody
+    return (a[0] + a[1] + a[2]) * 0.3333333333 + 1e-12  # not 0 for a lamp that is off, which is never drawn
 
 
 def facing(n: Vector, d: Vector) -> Vector:

@@ -1,4 +1,5 @@
-"""Rays through one scene, in torch: nearest surfaces, shadows, and what stands where. `kernel` has the same in Triton.
+"""Rays through one scene, in torch: nearest surfaces, shadows, and how surfaces look. `kernel_parts` has the same for
+Triton.
 
 Rays are first compared with the ball around each object; only those that meet it are computed further.
 """
@@ -42,7 +43,7 @@ from akorn.scenes.vectors import along, choose, dot, into_turned, out_of_turned,
 
 @dataclass
 class World:
-    """One scene, as the numbers that the functions here ask for."""
+    """One scene, as the numbers that the functions here use."""
 
     rows: list[list[float]]  # [ROWS][COLUMNS], plain numbers
     table: Tensor  # the same [COLUMNS, ROWS]
@@ -64,11 +65,11 @@ class Dice:
     sample: Tensor  # [rays]
 
     def at(self, chosen: Tensor) -> Dice:
-        """Those of some of the rays."""
+        """The random numbers of some of the rays."""
         return Dice(self.cells, self.lattice, self.cell[chosen], self.sample[chosen])
 
     def moved(self, by: int) -> Dice:
-        """Those of other cells, for paths that have used up their own."""
+        """The random numbers of other cells, for paths that have used up their own."""
         return Dice(self.cells, self.lattice, (self.cell + by) % self.cells.shape[1], self.sample)
 
 
@@ -100,7 +101,7 @@ def into(row: list[float], o: Vector, d: Vector) -> tuple[Vector, Vector]:
 
 
 def near_balls(scene: World, o: Vector, d: Vector, reach: Value) -> list[tuple[int, Tensor]]:
-    """For each object the rays that may meet it before `reach`."""
+    """For each object, the rays that may meet it before `reach`."""
     found = []
     for k in range(scene.count):
         row = scene.rows[k]
@@ -115,7 +116,7 @@ def near_balls(scene: World, o: Vector, d: Vector, reach: Value) -> list[tuple[i
 
 
 def nearest(scene: World, o: Vector, d: Vector) -> tuple[Tensor, Tensor, Tensor]:
-    """(t, who, tg): the first surface on each ray, whose it is, and the ground's parameter there."""
+    """(t, who, tg): the first surface on each ray, what it belongs to, and the ground's parameter there."""
     if scene.with_ground:
         t, tg = hit_ground(o, d)
     else:
@@ -217,7 +218,7 @@ def put(into: Tensor, chosen: Tensor, a: Vector) -> None:
 
 
 def from_ground(scene: World, t: Tensor, w: Tensor, which: int) -> Vector:
-    """The known light at a place of the ground: 0 the irradiance from other ground, 1 what leaves it in all."""
+    """The known light at a place of the ground: 0 is the irradiance from other ground, 1 all light that leaves it."""
     a = (t * GRID_T - 0.5).clamp(0, GRID_T - 1.001)
     b = ((w + 29.905) * (GRID_W / 56.485) - 0.5).clamp(0, GRID_W - 1.001)
     i, j = a.floor(), b.floor()

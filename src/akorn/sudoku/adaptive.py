@@ -1,15 +1,15 @@
 """Adaptive effort: boards whose answers are not yet sure get more steps and more starts, up to a limit.
 
-The effort comes in rounds. The first gives every board one start and 64 steps; each further round gives the boards that
-are still open four times as many starts of four times as many steps, and the last one the limit. All starts of a board
-run side by side and are read every 32 steps. A board leaves as soon as one of its answers is sure:
+The effort comes in rounds. The first gives every board one start and 64 steps; each later round gives the boards that
+are still open four times as many starts of four times as many steps, and the last round gives the limit. All starts of
+a board run side by side and are read every 32 steps. A board leaves as soon as one of its answers is sure:
 
     confidence = mean over the blanks of the highest probability ≥ threshold.
 
-What leaves makes room for the next board, so the device always works on open boards. The answer is the most confident
-one that was ever read. The solution is never looked at, and the rules of Sudoku only with stop="valid".
+A board that leaves makes room for the next one, so the device always works on open boards. The answer is the most
+confident one of all readings. The solution is never looked at, and the rules of Sudoku only with stop="valid".
 
-Nothing about a board depends on the others: any number of processes or boards gives the same answers.
+No answer depends on the other boards: any number of processes or boards gives the same answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from akorn.sudoku.voting import Precision, default_chunk, is_valid, mean_confide
 
 @dataclass
 class Found:
-    """For each board the most confident answer, and what it took; tensors [B], the same in every process."""
+    """For each board, the most confident answer and the effort it took; tensors [B], the same in every process."""
 
     answer: Tensor  # [B, 81] uint8
     confidence: Tensor  # float32
@@ -73,7 +73,7 @@ class Found:
 
 
 def _score(confidence: Tensor, valid: Tensor, stop: Stop) -> Tensor:
-    """What the best answer makes largest: the confidence; with stop="valid" every valid answer is above all others."""
+    """What the best answer maximises: the confidence; with stop="valid" every valid answer is above all others."""
     return confidence + valid if stop == "valid" else confidence
 
 
@@ -96,14 +96,14 @@ def run(
     """Solve boards [B, 81], each with as much effort as it needs.
 
     Args:
-        model: any Sudoku model; without random starts it gets more steps only.
+        model: any Sudoku model; without random starts it only gets more steps.
         puzzles: [B, 81].
         effort: the limit, and when it is enough.
-        seed: of the starts.
-        precision: of products; auto is bf16 on CUDA, else float32.
+        seed: the seed of the starts.
+        precision: that of products; auto is bf16 on CUDA, else float32.
         chunk: samples that run at once; by default what suits the device.
         energy: add up this energy, for models that have one; None for none.
-        progress: is told of boards that left and of all boards.
+        progress: called with the number of boards that left and of all boards.
 
     """
     if len(puzzles) == 0:
@@ -129,7 +129,7 @@ def run(
             mine[here] = True
             if world > 1:
                 if rank == 0:
-                    mine |= ~torch.zeros_like(mine).index_fill(0, todo, True)  # what left before, once
+                    mine |= ~torch.zeros_like(mine).index_fill(0, todo, True)  # boards that left before count once
                 found.share(mine)
             todo = todo[~found.sure(effort)[todo]]
             if not len(todo):
@@ -161,7 +161,7 @@ class _Pool:
         self.check = CHECK if stepper is not None else steps
 
     def run(self, queue: Tensor, chunk: int) -> Iterator[int]:
-        """Give each board of the queue [b] this round's effort, or as much of it as it takes; yields how many left."""
+        """Give each board of the queue [b] this round's effort, or as much of it as it needs; yields how many left."""
         if not len(queue):
             return
         taken = min(self._groups(len(queue), chunk), len(queue))
@@ -169,7 +169,7 @@ class _Pool:
         running = taken
         while running:
             self._advance()
-            active = self.active.tolist()  # the one place where the host waits
+            active = self.active.tolist()  # the only place where the host waits
             free = [group for group, is_active in enumerate(active) if not is_active]
             fresh = free[: len(queue) - taken]
             if fresh:
@@ -209,7 +209,7 @@ class _Pool:
         self._pad()
 
     def _pad(self) -> None:
-        """Fill up to whole pieces with groups that count for nothing."""
+        """Fill up to whole pieces with groups that are ignored."""
         groups = self._groups(len(self.board), 1 << 62)
         kept = torch.arange(groups, device=self.board.device) % len(self.board)
         padding = torch.arange(groups, device=self.board.device) >= len(self.board)
@@ -218,7 +218,7 @@ class _Pool:
             self.active = self.active & ~padding
 
     def _keep(self, groups: Tensor) -> None:
-        """Keep these groups alone, in this order."""
+        """Keep only these groups, in this order."""
         rows = (groups[:, None] * self.starts + torch.arange(self.starts, device=groups.device)).flatten()
         self.state = tuple(part[rows] for part in self.state)
         self.sum = self.sum[rows]
@@ -234,7 +234,7 @@ class _Pool:
         self.board[place], self.age[place], self.active[place] = boards, 0, True
 
     def _pack(self, running: int, chunk: int) -> None:
-        """Drop groups that have left, where that makes the pool smaller."""
+        """Drop groups that have left, if that makes the pool smaller."""
         if self._groups(running, chunk) < len(self.board):
             self._keep(self.active.nonzero().squeeze(1))
             self._pad()
@@ -259,11 +259,11 @@ class _Pool:
         found, stop = self.found, self.effort.stop
         valid = is_valid(answer)
         score = _score(confidence, valid, stop).view(-1, self.starts)
-        best, start = score.max(1)  # of equal ones the first
+        best, start = score.max(1)  # the first of equal ones
         better = self.active & (best > found.score(stop)[self.board])
         row = torch.arange(len(start), device=start.device) * self.starts + start
-        # Groups that found nothing better write what is there already; a padding group shares its board with another
-        # one, so it writes into a row of its own, which is dropped.
+        # Groups that found nothing better write what is already there; a padding group shares its board with another
+        # one, so it writes into a separate row, which is dropped.
         spare = len(found.used)
         board = torch.where(better, self.board, spare)
         for field, new in (

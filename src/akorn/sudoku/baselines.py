@@ -17,7 +17,7 @@ from akorn.sudoku.net import GRID, Result, SudokuNet
 
 
 class Baseline(SudokuNet):
-    """Embedding, an iterated body, and a head. Where the start is not random, `generator` and `x0` have no effect."""
+    """Embedding, an iterated body, and a head. If the start is not random, `generator` and `x0` have no effect."""
 
     def evolve(
         self,
@@ -69,7 +69,7 @@ class Baseline(SudokuNet):
         """What follows the last step of the last block."""
 
     def energy(self, x: Tensor) -> Tensor:
-        """The energy of a state, [B], where the model has one."""
+        """The energy of a state, [B], if the model has one."""
         raise ValueError(f"{type(self).__name__} has no energy")
 
 

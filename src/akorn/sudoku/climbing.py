@@ -1,9 +1,9 @@
-"""Boards that take the exact solver many search nodes, found by climbing from board to board.
+"""Boards for which the exact solver needs many search nodes, found by climbing from board to board.
 
-Boards dug at random are seldom hard: of those with as few givens as possible, one in many takes more than 20 nodes. So
-a board is changed a little again and again: one to four blanks are shown, and every given that is not needed is taken
-away, in random order. The change is kept if the board then takes no fewer nodes. Where this leads no further, it begins
-anew with another solution.
+Boards dug at random are seldom hard: even of those with as few givens as possible, few take more than 20 nodes. So a
+board is changed a little again and again: one to four blanks are revealed, and every given that is not needed is
+removed, in random order. The change is kept if the board then takes no fewer nodes. If this leads no further, it starts
+again with another solution.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from akorn.sudoku.digging import Digger, random_solution
 from akorn.sudoku.exact import ALL, SQUARES, Search
 
 MOST_NODES = 500
-"""The most search nodes that may be asked for; more are a matter of hours."""
-_SHOWN = (1, 2, 2, 3, 4)  # how many blanks are shown, one of these numbers at random
-_PATIENCE = 400  # changes without more nodes until another solution is drawn
+"""The largest number of search nodes that may be asked for; more would take hours."""
+_SHOWN = (1, 2, 2, 3, 4)  # how many blanks are revealed, one of these numbers at random
+_PATIENCE = 400  # changes without more nodes before another solution is drawn
 _TRIES = 1_000_000
 
 
 def climb(rng: random.Random, nodes: int) -> tuple[int, int]:
-    """A solution, as a candidate set, and the squares left as givens, as 81 bits, of a board with so many nodes."""
+    """A solution, as a candidate set, and the squares left as givens, as 81 bits, of a board with this many nodes."""
     digger, kept, best, idle = Digger(0), 0, 0, _PATIENCE
     for _ in range(_TRIES):
         if idle >= _PATIENCE:
@@ -42,7 +42,7 @@ def climb(rng: random.Random, nodes: int) -> tuple[int, int]:
 
 
 def _minimal(digger: Digger, kept: int, rng: random.Random) -> int:
-    """The givens without those that are not needed for a unique solution, taken away in random order."""
+    """The givens that are left when those not needed for a unique solution are removed, in random order."""
     squares = [square for square in range(81) if kept >> square & 1]
     rng.shuffle(squares)
     for square in squares:
@@ -57,7 +57,7 @@ def _minimal(digger: Digger, kept: int, rng: random.Random) -> int:
 
 
 def _nodes(solution: int, kept: int) -> int:
-    """The search nodes of the puzzle that leaves these squares of a solution, up to the most that may be wanted."""
+    """The search nodes of the puzzle with these squares of a solution as givens, counted up to MOST_NODES."""
     search = Search((SQUARES & ~kept) * (ALL // SQUARES) | solution, limit=MOST_NODES)
     for _ in search:
         pass

@@ -33,22 +33,22 @@ class SudokuConfig:
     symmetric: bool = False
     """The symmetrised coupling: shared query and key weights, symmetric value maps."""
     position: Literal["gta", "absolute", "rotary", "learned-rotary"] = "gta"
-    """Absolute positions are added to C at the input; the others act in the attention. Those of the paper's rotary
-    variant are learned from their start."""
+    """Absolute positions are added to C at the input; the others act in the attention. In the paper's rotary variant
+    they are learned, from their usual values."""
     rule: Literal["kuramoto", "without-projection", "residual"] = "kuramoto"
     """The update rule: the paper's, without Proj, or the plain residual update without Proj and Π."""
     expansion: int | None = None
-    """Put an MLP behind the attention, at every step, with a hidden layer of this many times C; None for no MLP."""
+    """Put an MLP after the attention, at every step, with a hidden layer of this many times C; None for no MLP."""
     gradient_steps: int | None = None
     """In training, gradients go back through this many of the last steps; None for all."""
     recompute: bool = False
     """In training, recompute states in the backward pass: memory no longer grows with T."""
     step: Literal["gamma", "damped"] = "gamma"
-    """The step size: γ itself, or γ/(1 + γ), with which the published models without Ω ran."""
+    """The step size: γ itself, or γ/(1 + γ), as in the published models without Ω."""
     n_out: int | None = None
     """N′ of the readout; None for N."""
     absent: ClassVar[Mapping[str, Any]] = {"n_out": 4}
-    """What models had whose folders do not tell."""
+    """Values for model folders that do not name these settings."""
 
 
 @ARCHITECTURES.add("itrsa", model="akorn.sudoku.baselines:ItrSASudoku")

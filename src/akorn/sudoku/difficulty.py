@@ -8,8 +8,8 @@
 | extreme | 11 nodes or more |
 
 The lower two classes take no search and differ in how long the chain of conclusions is and which rules it needs.
-Networks feel both. Nearly all boards that the paper's models are trained on are easy: digits were shown until most of
-the squares followed at once. Boards that are dug to as many givens have longer chains.
+Both matter to networks. Nearly all boards that the paper's models are trained on are easy: digits were revealed until
+most of the squares followed at once. Boards that are dug to the same number of givens have longer chains.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def search_nodes(puzzle: ArrayLike, limit: int = 100_000) -> int:
 
     A node is one state of the board, the puzzle itself or the puzzle with some guesses, in which singles and locked
     candidates are followed as far as they go. A state that is neither solved nor contradictory then has a square with
-    the fewest candidates, and each of these, as a guess, is a further node. The search goes on after the solution, so
-    it also proves that there is no other; 1 means that no guess is needed. A search that knows singles alone and counts
-    every digit that it places, as is common, has some ten times as many nodes on hard boards.
+    the fewest candidates, and each of these, as a guess, is another node. The search continues after the solution, so
+    it also proves that there is no other; 1 means that no guess is needed. A search that knows only singles and counts
+    every digit that it places, as is common, has about ten times as many nodes on hard boards.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
@@ -57,7 +57,7 @@ _MANY = 2000  # boards from which several processes pay off
 
 
 def count_nodes(puzzles: Iterable[ArrayLike], workers: int = 1) -> NDArray[np.int64]:
-    """The search nodes of many boards; with several workers where they are many."""
+    """The search nodes of many boards; several workers are used if there are many."""
     boards = [as_board(puzzle).tobytes() for puzzle in puzzles]
     if workers <= 1 or len(boards) < _MANY:
         return np.array([_nodes(board) for board in boards], dtype=np.int64)
@@ -85,7 +85,7 @@ def by_nodes(nodes: ArrayLike, solved: ArrayLike) -> dict[str, tuple[float, int]
 
 
 def rounds_of_singles(puzzle: ArrayLike) -> int | None:
-    """In how many rounds naked singles solve a board; None where other rules are needed.
+    """In how many rounds naked singles solve a board; None if other rules are needed.
 
     A naked single is a square with one candidate left, and a round fills in all of them at once.
     """

@@ -45,7 +45,7 @@ class Effort:
 
     @classmethod
     def parse(cls, text: str, sure: float = SURE, stop: Stop = "confidence") -> Effort:
-        """An effort from its limit as `64x2048`: starts, then steps."""
+        """An effort from its limit, such as `64x2048`: starts, then steps."""
         starts, cross, steps = text.lower().replace("×", "x").partition("x")
         if not cross or not starts.strip().isdecimal() or not steps.strip().isdecimal():
             raise AkornError(f"an effort is STARTSxSTEPS, such as 64x2048, got {text!r}")
@@ -66,5 +66,5 @@ class Effort:
 
 
 def usual(device: str) -> Effort:
-    """What `akorn solve` tries by itself on a device of this type: on a CPU what a minute allows."""
+    """What `akorn solve` tries by default on a device of this type; on a CPU it fits in a minute."""
     return Effort() if device == "cuda" else Effort(8, 1024)

@@ -37,7 +37,7 @@ _COMPILE_FROM = 2_000_000  # board-steps from which compiling on a GPU (about 20
 
 @dataclass(frozen=True)
 class Spent:
-    """What adaptive effort came to."""
+    """What adaptive effort was spent."""
 
     limit: Effort
     mean: float
@@ -95,7 +95,7 @@ class Evaluation:
     energy: Floats | None
     """[B]: the value that an energy vote compared."""
     confidence: Floats | None
-    """[B]: the confidence of the answer, where it is that of one start."""
+    """[B]: the confidence of the answer, if it comes from one start."""
     samples: Samples | None
     steps: int
     votes: int
@@ -137,9 +137,9 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on boards, puzzles and solutions [B, 81] with 0 for a blank.
 
-    effort: adaptive effort up to a limit, with the confidence vote, in place of `steps` and `votes`.
-    vote: by default "sum", or "average" for a model without energies. compile: by default on CUDA where it pays off.
-    Several processes (accelerate launch) share the work and all return the same.
+    effort: adaptive effort up to a limit, with the confidence vote, instead of `steps` and `votes`. vote: by default
+    "sum", or "average" for a model without energies. compile: by default on CUDA if it pays off. Several processes
+    (accelerate launch) share the work and all return the same.
     """
     puzzle, truth = _boards(puzzles), _boards(solutions)
     if puzzle.shape != truth.shape:
@@ -191,7 +191,7 @@ def evaluate(
 
 
 def _compile(model: SudokuNet, wanted: bool | None, work: int) -> None:
-    """Compile a step where that is wanted, by default on CUDA for so many board-steps."""
+    """Compile a step if wanted; by default on CUDA, from a certain number of board-steps."""
     if wanted is None:
         wanted = model.device.type == "cuda" and work >= _COMPILE_FROM and missing_for_compile("cuda") is None
     if wanted and not model.compiled:

@@ -155,7 +155,7 @@ def choose_square(x: int) -> int:
 
 
 def rounds_of_naked_singles(x: int) -> int | None:
-    """In how many rounds naked singles alone solve a candidate set; None where they do not.
+    """In how many rounds naked singles alone solve a candidate set; None if they do not.
 
     A round fills in every square that has one candidate left, all at once.
     """

@@ -1,4 +1,4 @@
-"""Sudoku models as programs of a block of steps: a caller hands the state of one call on to the next."""
+"""Sudoku models as programs that run a block of steps: a caller passes the state from one call to the next."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from akorn.sudoku.model import SudokuModel
 STEPS = 16
 """Steps in one call, unless told otherwise."""
 _OFF = 0.01
-"""How much a squared length differs from 1 where a state is not on the sphere."""
+"""How much a squared length differs from 1 if a state is not on the sphere."""
 
 
 def program(model: HubModel, steps: int | None = None) -> Program:
     """`steps` steps from the state that is given: puzzle, state → next_state, probabilities, energies, confidence."""
     if not isinstance(model, SudokuModel):
-        raise AkornError(f"{model.architecture} has no state to hand on: only models of akorn leave as a graph")
+        raise AkornError(f"{model.architecture} has no state to pass on: only akorn models can be exported")
     if len(model.blocks) > 1:
-        raise AkornError(f"a model of {len(model.blocks)} blocks hands on several states: only those of 1 block leave")
+        raise AkornError(f"a model of {len(model.blocks)} blocks has several states: only those of 1 can be exported")
     block = cast(akn.KuramotoBlock, model.blocks[-1])
     if not block.layer.rule.on_sphere:
         raise AkornError(f"the rule {model.config.rule} leaves the sphere: its states cannot be told from noise")
@@ -38,7 +38,7 @@ def program(model: HubModel, steps: int | None = None) -> Program:
             Port("puzzle", "int64", (BATCH, 81), "digits row by row, 0 for a blank"),
             Port(
                 "state", "float32", state,
-                "normal noise to begin with, then next_state of the call before; on a given square vectors that are"
+                "normal noise at first, then next_state of the previous call; on a given square, vectors that are"
                 " not of length 1 are replaced by the start of its digit",
             ),
         ],
@@ -58,7 +58,7 @@ def program(model: HubModel, steps: int | None = None) -> Program:
 
 
 class _Begin(nn.Module):
-    """Where a call begins: the state on the sphere, with the givens of a first call at their digits; and the drive."""
+    """The start of a call: the state on the sphere, with the givens of a first call at their digits; and the drive."""
 
     def __init__(self, model: SudokuModel) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _Begin(nn.Module):
 
 
 class _End(nn.Module):
-    """What the last state says."""
+    """The answer of the last state."""
 
     def __init__(self, model: SudokuModel) -> None:
         super().__init__()

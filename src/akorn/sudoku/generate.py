@@ -100,7 +100,7 @@ def _make_one_of(
 def _make_one_harder(
     nodes: int, seed: int, index: int, low: int, high: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The same for boards of many search nodes, whatever the number of their givens."""
+    """The same for boards with many search nodes, whatever their number of givens."""
     return _boards(*climb(random.Random(f"akorn sudoku {nodes} nodes {seed} {index}"), nodes))
 
 
@@ -111,7 +111,7 @@ def _boards(solution: int, kept: int) -> tuple[NDArray[np.uint8], NDArray[np.uin
 
 
 _Wanted = Difficulty | int | None
-"""A class, at least so many search nodes, or any board."""
+"""A class, at least this many search nodes, or any board."""
 _Job = tuple[_Wanted, int, int, int, int, int]
 
 
@@ -161,11 +161,11 @@ def make(
 
     `givens` is a number or an inclusive range, from which each board draws its own uniformly; by default 31 to
     42. `difficulty` keeps the boards of one class (see `difficulty.py`); the default range is then that of `GIVENS_OF`,
-    and within it numbers of givens with more boards of that class are more frequent. `nodes` climbs to boards that take
-    the exact solver at least so many search nodes; every given of theirs is needed. The boards depend only on the
+    and within it numbers of givens with more boards of that class are more frequent. `nodes` climbs to boards for which
+    the exact solver needs at least this many search nodes; all their givens are needed. The boards depend only on the
     seed, not on the number of workers, and the first n boards of a longer run are those of a shorter one.
-    `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual
-    guard `if __name__ == "__main__":`.
+    `progress(done, count)` is called as boards come in. With more than one worker a script needs the usual guard `if
+    __name__ == "__main__":`.
     """
     if difficulty is not None and difficulty not in DIFFICULTIES:
         raise AkornError(f"difficulty is {difficulty!r}, expected one of {', '.join(DIFFICULTIES)}")

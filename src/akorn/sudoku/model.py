@@ -133,7 +133,7 @@ def may_fuse(x: Tensor) -> bool:
 
 
 class _Residual(nn.Module):
-    """m + two times (ReLU, linear) of m."""
+    """m plus the result of applying ReLU and a linear map to m twice."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

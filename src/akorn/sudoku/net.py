@@ -34,7 +34,7 @@ class Result(NamedTuple):
 
 
 class Runner(Protocol):
-    """What the vote and the solver ask of whatever runs a model: torch (`SudokuNet`) or onnxruntime (`OnnxRunner`)."""
+    """What the vote and the solver need from what runs a model: torch (`SudokuNet`) or onnxruntime (`OnnxRunner`)."""
 
     @property
     def random_start(self) -> bool:
@@ -65,7 +65,7 @@ class Runner(Protocol):
         energy: EnergyFunction | None = osc.energy,
         each_step: bool = False,
     ) -> Result:
-        """What comes of puzzles [B, 81] in T steps; see `SudokuNet.evolve`."""
+        """The result for puzzles [B, 81] after T steps; see `SudokuNet.evolve`."""
         ...
 
 

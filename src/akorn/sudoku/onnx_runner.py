@@ -1,4 +1,4 @@
-"""Sudoku models by onnxruntime instead of torch: an exported file, or a model that is exported on the way."""
+"""Sudoku models in onnxruntime instead of torch: an exported file, or a model that is exported when it is first run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class OnnxRunner:
     """A Sudoku model in onnxruntime, on the CPU in float32: a `Runner` for the solver and the vote.
 
     Args:
-        session: gives the session that runs so many steps in one call.
+        session: returns the session that runs this many steps in one call.
         channels: C of the states.
-        block: the one number of steps that there is a session for; None for any.
+        block: the only number of steps for which there is a session; None for any.
         name: for errors.
 
     """
@@ -47,7 +47,7 @@ class OnnxRunner:
 
     @classmethod
     def from_file(cls, path: Path) -> OnnxRunner:
-        """What `akorn export --format onnx` wrote."""
+        """A file that `akorn export --format onnx` wrote."""
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -66,7 +66,7 @@ class OnnxRunner:
 
     @classmethod
     def from_model(cls, model: SudokuNet) -> OnnxRunner:
-        """A model of torch's, exported when it is first run."""
+        """A torch model, exported when it is first run."""
         from akorn.export.onnx_file import to_onnx
         from akorn.sudoku.export import program
 
@@ -85,7 +85,7 @@ class OnnxRunner:
     ) -> Result:
         """See `SudokuNet.evolve`; the starts x0 are needed here, and logits are logarithms of probabilities."""
         if x0 is None or steps is None or energy is not osc.energy:
-            raise ValueError("onnxruntime needs the steps and the starts, and has the energy of Eq. 3 alone")
+            raise ValueError("onnxruntime needs the steps and the starts, and has only the energy of Eq. 3")
         block = self._block(steps, each_step)
         if block not in self._made:
             self._made[block] = self._make(block)
@@ -105,9 +105,9 @@ class OnnxRunner:
         if self.block is None:
             return 1 if each_step else max(size for size in range(1, _LONGEST + 1) if steps % size == 0)
         if each_step and self.block > 1:
-            raise AkornError(f"{self.name} runs {self.block} steps a call: every step is seen with --steps 1 of export")
+            raise AkornError(f"{self.name} runs {self.block} steps per call: to see every step, export with --steps 1")
         if steps % self.block:
-            raise AkornError(f"{self.name} runs {self.block} steps a call: {steps} steps are no multiple of that")
+            raise AkornError(f"{self.name} runs {self.block} steps per call: {steps} steps are not a multiple of that")
         return self.block
 
 
@@ -121,6 +121,6 @@ def _session(content: bytes, name: object) -> InferenceSession:
     options.log_severity_level = 3  # errors, which are raised too
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its own kinds, which have no common ancestor
+    except Exception as error:  # its own classes of errors, which have no common ancestor
         reason = str(error).strip().splitlines()[0]
         raise AkornError(f"{name}: onnxruntime cannot load it ({reason})") from error

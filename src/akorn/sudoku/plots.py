@@ -82,7 +82,7 @@ def plot_accuracy(
 ) -> Path:
     """Board accuracy in percent against a whole number, such as the steps T or the votes K.
 
-    curves: accuracy by number, by label.
+    curves: for each label, accuracy by number.
     """
     figure, (axis,) = _figure(1, "board accuracy (%)", width=6.0)
     numbers: set[int] = set()
@@ -106,7 +106,7 @@ def plot_accuracy(
 def plot_by_nodes(curves: Mapping[str, Mapping[str, tuple[float, int]]], out: str | Path) -> Path:
     """Board accuracy in percent by the exact solver's search nodes.
 
-    curves: (accuracy, number of boards) by group, such as "11-30", by label.
+    curves: for each label, (accuracy, number of boards) by group, such as "11-30".
     """
     if not curves or not all(curves.values()):
         raise ValueError("there is no accuracy to plot")

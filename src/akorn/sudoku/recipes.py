@@ -60,7 +60,7 @@ class SudokuRecipe:
     loss: Literal["squares", "blanks"] = "squares"
     """Take the cross-entropy on all squares, or only on the blanks."""
     noise: float = 0.0
-    """Noise on the state before each segment, if states are carried: Π[x + σξ], with σ this and ξ normal."""
+    """Size σ of the noise on the state before each segment, if states are carried: Π[x + σξ], with ξ normal."""
     init: str | None = None
     """Start from these weights: a shipped model's name, or a folder. Parts that it lacks, such as an MLP, stay new."""
 
@@ -92,7 +92,7 @@ def sudoku_akorn_no_omega() -> SudokuRecipe:
     """AKOrN without natural frequencies (Table 19).
 
     A published model without Ω adds x itself in place of Ωx, so its step is γ/(1 + γ), with γ learned from 1; set
-    model.step to gamma to take Ω away and nothing else.
+    model.step to gamma to remove Ω and nothing else.
     """
     return _paper(SudokuConfig(omega=False, step="damped"))
 
@@ -111,7 +111,7 @@ def sudoku_akorn_ape() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_akorn_rope() -> SudokuRecipe:
-    """AKOrN with rotary positions, learned from their start (the paper's comparison of positions)."""
+    """AKOrN with rotary positions, learned from their usual values (the paper's comparison of positions)."""
     return _paper(SudokuConfig(position="learned-rotary"))
 
 
@@ -193,7 +193,7 @@ def sudoku_best() -> SudokuRecipe:
 
 @RECIPES.add(weights="sudoku")
 def sudoku_hard() -> SudokuRecipe:
-    """The shipped solver of the hardest boards: an MLP behind the attention, and states that are carried on.
+    """The shipped solver of the hardest boards: an MLP after the attention, and states that are carried on.
 
     It starts from the weights of `sudoku-base`, and is meant for a `--data` file of boards that need search, mixed with
     17-clue boards (docs/sudoku.md).
@@ -218,7 +218,7 @@ def sudoku_hard() -> SudokuRecipe:
 
 @RECIPES.add
 def sudoku_hard_itrsa() -> SudokuRecipe:
-    """ItrSA in place of AKOrN in `sudoku_hard`: the same boards and training, random starts, from scratch."""
+    """ItrSA instead of AKOrN in `sudoku_hard`: the same boards and training, random starts, from scratch."""
     hard = sudoku_hard()
     return replace(hard, model=ItrSAConfig(position="gta", start="random"), init=None)
 

@@ -1,4 +1,4 @@
-"""Every start of every board, one by one: how well votes tell right answers from wrong ones, and over K."""
+"""Every start of every board, one by one: how well votes tell right answers from wrong ones, and how they do over K."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Samples:
         return ("sum", "last", "confidence", "both") if self.sum is not None else ("confidence",)
 
     def score(self, vote: SampleVote = "sum") -> Floats:
-        """What a vote makes largest: the confidence, the negative energy, or the mean rank by both."""
+        """The value that a vote maximises: the confidence, the negative energy, or the mean rank by both."""
         if vote == "confidence":
             return self.confidence
         if vote == "both":
@@ -47,7 +47,7 @@ class Samples:
         return values
 
     def auroc(self, vote: SampleVote = "sum") -> float:
-        """How well a vote's number tells right answers of a board from its wrong ones.
+        """How well a vote's value tells a board's right answers from its wrong ones.
 
         This is the share of pairs (a correct and a wrong answer to one board) in which the correct one has the lower
         energy or the higher confidence. Different boards are not compared: their energies differ with the givens.
@@ -75,7 +75,7 @@ class Samples:
 
     def agreement(self, count: int) -> tuple[float, float | None]:
         """On how many boards the energy and the confidence of the first starts choose the same answer, and how many of
-        these are right, in percent; None where there is none.
+        these are right, in percent; None if there is none.
         """
         if self.answer is None:
             raise ValueError("the answers were not kept")
@@ -104,7 +104,7 @@ class Samples:
 
 
 def _ranks(values: Floats) -> Floats:
-    """[B, K]: how many of a board's starts have a smaller value; not finite ones have the lowest rank."""
+    """[B, K]: how many of a board's starts have a smaller value; values that are not finite have the lowest rank."""
     sortable = np.where(np.isfinite(values), values, -np.inf)
     return sortable.argsort(1, kind="stable").argsort(1, kind="stable").astype(np.float32)
 

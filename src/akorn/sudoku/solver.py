@@ -27,7 +27,7 @@ Puzzle = str | NDArray[np.uint8]
 """81 characters, or an array of 81 digits with 0 for a blank."""
 
 Vote = Literal["confidence", "energy"]
-"""By what one of several starts wins."""
+"""The criterion by which one of several starts wins."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Solver:
 
     Args:
         model: any of the Sudoku models, or an `OnnxRunner`.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps"; onnxruntime has the CPU alone.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; onnxruntime has only the CPU.
         precision: "auto" is bf16 on CUDA and float32 elsewhere.
 
     """
@@ -97,7 +97,7 @@ class Solver:
         precision: Precision = "auto",
         backend: Backend | None = None,
     ) -> Solver:
-        """A solver with shipped weights (by name), with those of a folder or of the hub, or of an exported .onnx file.
+        """A solver with shipped weights (by name), or with those of a folder, the hub or an exported .onnx file.
 
         backend: "torch", or "onnx" for onnxruntime; by default that of the file.
         """
@@ -105,7 +105,7 @@ class Solver:
 
         if str(name_or_folder).endswith(ENDING):
             if backend == "torch":
-                raise AkornError(f"{name_or_folder}: torch cannot run a file of onnxruntime's")
+                raise AkornError(f"{name_or_folder}: torch cannot run an ONNX file")
             return cls(OnnxRunner.from_file(Path(name_or_folder)), device, precision)
         net = SudokuNet.from_pretrained(name_or_folder)
         return cls(OnnxRunner.from_model(net) if backend == "onnx" else net, device, precision)
@@ -160,9 +160,9 @@ class Solver:
         By default it is the most confident one, as with vote="confidence"; with vote="energy" it is the one whose
         energy, summed over the steps, is lowest. With `prefer_valid` a valid board wins over a better one that is
         not: the rules of Sudoku are then used to check answers, though not to find them. With an `effort`, such as
-        `Effort(64, 2048)`, a board gets more steps and more starts while its confidence is low, up to that limit, in
-        place of `steps` and `votes`; with `prefer_valid` until an answer is valid.
-        The same puzzle gets the same starts wherever it stands.
+        `Effort(64, 2048)`, a board gets more steps and more starts while its confidence is low, up to that limit,
+        instead of `steps` and `votes`; with `prefer_valid` until an answer is valid. The same puzzle gets the same
+        starts wherever it is in the list.
         """
         single = isinstance(puzzles, str) or not isinstance(puzzles, Iterable)
         single = single or (isinstance(puzzles, np.ndarray) and _is_one(puzzles))

@@ -1,4 +1,4 @@
-"""A model's steps in pieces, for those who look at the answers in between: begin, advance, read, advance, …"""
+"""A model's steps in pieces, for code that looks at the answers in between: begin, advance, read, advance, …"""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PIECE = {"cuda": 256}
 depends on how many others run. CPUs take all at once."""
 
 State = tuple[Tensor, ...]
-"""What a sample is between two pieces; every tensor has the samples first, [S, ...]."""
+"""The state of samples between two pieces; every tensor has the samples first, [S, ...]."""
 
 
 class Stepper(Protocol):
     """A model whose steps can be taken in pieces."""
 
     def begin(self, puzzle: Tensor, x0: Tensor | None, steps: int) -> State:
-        """The state of puzzles [S, 81] before the last block's steps; `steps`: T in all."""
+        """The state of puzzles [S, 81] before the last block's steps; `steps`: T in total."""
         ...
 
     def advance(self, state: State, steps: int, energy: EnergyFunction | None) -> tuple[State, Tensor | None]:
@@ -33,12 +33,12 @@ class Stepper(Protocol):
         ...
 
     def read(self, state: State) -> Tensor:
-        """The logits of now, [S, 81, 9]."""
+        """The current logits, [S, 81, 9]."""
         ...
 
 
 def stepper_of(model: Runner) -> Stepper | None:
-    """The model in pieces; None where only all steps at once are possible, as in onnxruntime."""
+    """The model in pieces; None if only all steps at once are possible, as in onnxruntime."""
     if isinstance(model, SudokuModel):
         return _Oscillators(model)
     return _Iterated(model) if isinstance(model, Baseline) else None

@@ -72,7 +72,7 @@ class Sample:
 
 @dataclass
 class Best:
-    """For each board the answer with the lowest value; among equal values that of the first start."""
+    """For each board, the answer with the lowest value; among equal values, that of the first start."""
 
     value: Tensor  # [B + 1] float32; the last row is for padding
     start: Tensor  # [B + 1] int64
@@ -131,7 +131,7 @@ class Tally:
 
     best: dict[str, Best]
     """By "last" and "sum" energy and by "confidence" (its value is the negative confidence), and each of them among
-    valid boards alone: "last-valid" and so on; "first" is the answer of the first start, with value 0."""
+    valid boards only: "last-valid" and so on; "first" is the answer of the first start, with value 0."""
     counts: Tensor | None  # [B, 81, 9] int32: how often each digit was answered
     chances: Tensor | None  # [B, 81, 9] int32: sums of probabilities, in units of 1/65536
     right: Tensor | None  # [B] int64: how many starts solved the board, if solutions are known
@@ -159,7 +159,7 @@ def run(
     solutions: Tensor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tally:
-    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` is told of chunks."""
+    """Solve every board from K starts; puzzles and solutions: [B, 81]. `progress(done, all)` counts chunks."""
     device = model.device
     puzzles = puzzles.to(device)
     solutions = solutions.to(device) if solutions is not None else None
@@ -258,8 +258,8 @@ def _take(
 def mean_confidence(chances: Tensor, puzzle: Tensor) -> Tensor:
     """[S]: the mean over the blanks of the highest probability; chances [S, 81, 9], puzzles [S, 81]. 1 without blanks.
 
-    Of several starts the most confident is right more often than that of lowest energy (“C-voting”, arXiv 2604.13521),
-    and a model without an energy has a confidence too.
+    Of several starts, the most confident one is right more often than the one with the lowest energy (“C-voting”, arXiv
+    2604.13521), and a model without an energy has a confidence too.
     """
     blank = puzzle == 0
     count = blank.sum(-1)

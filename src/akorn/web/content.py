@@ -15,7 +15,7 @@ CODE = ("sudoku/solver.py", "simulate/lattice.py", "robustness/classifier.py", "
 
 @cache
 def static_files() -> dict[str, Path]:
-    """Path of a URL → file; a file NAME.gz stands under NAME."""
+    """Path of a URL → file; a file NAME.gz is listed as NAME."""
     found = {}
     for path in sorted(STATIC.rglob("*")):
         url = "/" + path.relative_to(STATIC).as_posix().removesuffix(".gz")
@@ -26,7 +26,7 @@ def static_files() -> dict[str, Path]:
 
 
 def readme() -> str:
-    """The README, as the installed package's metadata has it."""
+    """The README, from the installed package's metadata."""
     try:
         told = metadata.metadata("akorn")
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""Models for the page: ONNX files that `akorn export` makes from the weights that ship, when they are first asked for.
+"""Models for the page: ONNX files that `akorn export` makes from the weights that ship, when they are first requested.
 
-They are kept in the cache folder, so that this happens once. The export runs in a process of its own: torch never
-enters the server, and what is wrong with it is one line, which the page shows.
+They are kept in the cache folder, so that this happens once. The export runs in a separate process: torch is never
+imported in the server, and an error is one line, which the page shows.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SUDOKU = "sudoku-base"
 
 
 class Export(NamedTuple):
-    """How a model leaves for the page."""
+    """How a model is exported for the page."""
 
     weights: str
     words: tuple[str, ...] = ()
 
 
 MODELS = {
-    "sudoku": Export(SUDOKU, ("--steps", "4")),  # few steps a call, so that digits are seen to settle
+    "sudoku": Export(SUDOKU, ("--steps", "4")),  # few steps per call, so that digits are seen to settle
     **{name: Export(name) for name in ("cifar10-conv", "shapes", "tetrominoes", "dsprites")},
 }
 """What the page can ask for."""
@@ -53,9 +53,9 @@ class ExportedModel:
         self._closed = False
 
     def state(self) -> dict[str, Any]:
-        """What the page is told; where there is no file yet, and nobody makes it, it is begun.
+        """The state that the page is told; if there is no file and no export is running, one is started.
 
-        A failure is told once: whoever asks again lets it be tried again.
+        A failure is reported once: the next request tries again.
         """
         with self._lock:
             if self._process is not None:
@@ -70,7 +70,7 @@ class ExportedModel:
             return self._begin()
 
     def close(self) -> None:
-        """End an export that is under way."""
+        """Stop an export that is running."""
         with self._lock:
             self._closed = True
             if self._process is not None:
@@ -99,11 +99,11 @@ class ExportedModel:
             self._process = None
             if process.returncode or not self.path.is_file():
                 lines = [line for line in told.splitlines() if line.strip()]
-                self._message = lines[-1].removeprefix("akorn: ") if lines else "akorn export ended without a word"
+                self._message = lines[-1].removeprefix("akorn: ") if lines else "akorn export ended without a message"
 
 
 class ExportedModels:
-    """All models of the page, in the cache folder or, where nothing may be kept, in a folder that goes in the end."""
+    """All models of the page, in the cache folder or, if nothing may be kept, in a temporary folder."""
 
     def __init__(self) -> None:
         kept = cache.folder()
@@ -112,7 +112,7 @@ class ExportedModels:
         self.models = {name: ExportedModel(name, folder) for name in MODELS}
 
     def close(self) -> None:
-        """End what is under way, and remove what is not kept."""
+        """Stop exports that are running, and remove what is not kept."""
         for model in self.models.values():
             model.close()
         self._temporary.cleanup()

@@ -1,7 +1,7 @@
-"""The page over HTTP: the files of `static/`, and the models that it asks for. Nothing is asked of another host.
+"""The page over HTTP: the files of `static/`, and the models that it requests. No other host is contacted.
 
-Only paths that were listed when the server began are served, so no path leads out of the folder. A file NAME.gz is
-served as NAME, packed to browsers that take it so.
+Only paths that were listed when the server started are served, so no path leads out of the folder. A file NAME.gz is
+served as NAME, compressed for browsers that accept that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".py": "text/plain; charset=utf-8",
 }
-"""A file's ending → what browsers are told; files of other kinds are not served."""
+"""A file's ending → its type for browsers; files of other kinds are not served."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; script-src 'self' 'wasm-unsafe-eval';"
     " object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -69,16 +69,16 @@ class PageServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
     def server_close(self) -> None:
-        """Close the port, and end what was under way."""
+        """Close the port, and stop exports that are running."""
         super().server_close()
         self.exported.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle of an answer is no news."""
+        """A browser that leaves in the middle of an answer is not worth a message."""
 
     @property
     def port(self) -> int:
-        """The port, also where any was asked for."""
+        """The port, also if any port was requested."""
         return int(self.server_address[1])
 
     @property
@@ -89,7 +89,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 def make_server(host: str, port: int, added: Mapping[str, bytes] | None = None) -> PageServer:
-    """A server that listens already; AkornError where it cannot. added: what is served before the page's own files."""
+    """A server that is already listening; AkornError if it cannot. added: files served in place of the page's own."""
     try:
         return PageServer(host, port, added or {})
     except OSError as error:
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "akorn", ""
 
     def do_GET(self) -> None:
-        """A file of the page, a model, or how far a model is."""
+        """A file of the page, a model, or the state of a model."""
         path = urlsplit(self.path).path
         if path in self.server.added:
             self._send(HTTPStatus.OK, TYPES[Path(path).suffix], self.server.added[path])

@@ -1,6 +1,6 @@
-"""onnxruntime-web's build for WebGPU, out of its npm package: it is too large to ship, and whoever has it may give it.
+"""onnxruntime-web's build for WebGPU, from its npm package: it is too large to ship, so a user may add it.
 
-Only the very files of the pinned version are taken: what a browser runs is known.
+Only the exact files of the pinned version are accepted, so what a browser runs is known.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ FILES = {
 }
 """Name → SHA-256."""
 SETTINGS = "/runtime.json"
-"""Where the page looks whether they are there."""
+"""The path at which the page checks whether they are there."""
 
 
 def webgpu_files(package: Path) -> dict[str, bytes]:
-    """Path of a URL → content, out of onnxruntime-web-1.23.2.tgz as `npm pack` writes it."""
+    """Path of a URL → content, from onnxruntime-web-1.23.2.tgz as `npm pack` writes it."""
     found = {SETTINGS: b'{"webgpu": true}\n'}
     try:
         with tarfile.open(package, "r:gz") as archive:

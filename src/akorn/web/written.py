@@ -31,7 +31,7 @@ def write_page(
     added: path of a URL → content, in place of the page's own files.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise AkornError(f"{folder}: is there already and not an empty folder")
+        raise AkornError(f"{folder}: already exists and is not an empty folder")
     check_writable(folder)
     with tempfile.TemporaryDirectory(prefix=".akorn-web-", dir=folder.absolute().parent) as temporary:
         page = Path(temporary) / "page"

@@ -1,4 +1,4 @@
-"""`akorn eval` for object discovery: FG-ARI and MBO of a model's clusters, for frozen networks too."""
+"""`akorn eval` for object discovery: FG-ARI and MBO of a model's clusters, also for frozen networks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Options(CommonOptions):
     read: Literal["m", "x", "both"] = "m"
     """Cluster the readout m, as the paper does, the states x of the last block, or both."""
     least: float = 0.0
-    """The least share of a picture's points that a cluster must have, with average linkage: outliers then stay with
+    """The smallest share of a picture's points that a cluster may have, with average linkage: outliers then stay with
     their neighbours. 0 is the published protocol."""
     auto_ratio: float = 0.75
     """With --clusters auto: merges higher than this share of the highest one are undone."""
@@ -76,7 +76,7 @@ class Options(CommonOptions):
     """Number of pictures in the plots, the first ones."""
     against_clusters: tuple[int, ...] = ()
     """Other numbers of clusters to score as well, for the record, --json and the last of these plots. With --plots the
-    default is from 2 to twice the number that is scored, as far as there are as many patches."""
+    default is from 2 to twice the number that is scored, but no more than there are patches."""
     results: Path | None = LEDGER
     """Folder for the record of the evaluation; None for no record."""
 
@@ -105,7 +105,7 @@ def run(options: Options) -> int:
     options = replace(options, results=check_ledger(options.results))
     count = _clusters(options, source, data)
     if options.model.startswith(FLOOR) and isinstance(count, int):
-        model.clusters = count  # of a grid of blocks
+        model.clusters = count  # the number of blocks of a grid
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed,
         options.input, options.read, options.least, options.auto_ratio, options.places,
@@ -290,14 +290,14 @@ _Curve = dict[int | Literal["auto"], "Evaluation"]
 
 
 def _against(curve: _Curve) -> dict[str, dict[str, dict[str, float]]]:
-    """Scores by the number of clusters, where there are several."""
+    """Scores by the number of clusters, if there are several."""
     order = sorted(curve, key=lambda count: (count == "auto", count))
     several = {str(count): {**curve[count].scores, **curve[count].errors} for count in order}
     return {"against_clusters": several} if len(several) > 1 else {}
 
 
 def _record(options: Options, curve: _Curve, found: Evaluation, source: str, data: PictureSet, device: str) -> Path:
-    """One record, under the model's name and the training's seed where its folder tells it."""
+    """Write one record, under the model's name and, where its folder has it, the seed of its training."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
@@ -343,7 +343,7 @@ def _plot(
 
 
 def _protocol(settings: SegmentSettings) -> str:
-    """What differs from the plain protocol, in words."""
+    """The differences from the plain protocol, in words."""
     words = f", seen at {settings.input} × {settings.input}" if settings.input is not None else ""
     words += {"m": "", "x": ", the states clustered", "both": ", readout and states clustered"}[settings.read]
     return words + (f", clusters of at least {100 * settings.least:g} %" if settings.least else "")

@@ -14,7 +14,7 @@ trained on larger pictures and more kinds of objects."""
 
 PHOTO = 160
 """A picture whose sides have at least this many pixels is taken for a photograph, if that model is there."""
-_SEEN = 2**20  # pixels that are enough to tell grey from colours
+_SEEN = 2**20  # enough pixels to tell grey from colours
 
 _LARGE = 4  # times the side in training: such a picture is surely of another kind
 

@@ -30,7 +30,7 @@ class Options(CommonOptions):
     """Make pictures with masks: writes train.npz, valid.npz and test.npz with the keys images and labels.
 
     Scenes (clevr, clevrtex and its variants) are rendered. Their files also have depth, normals (times 127) and, in
-    train-scenes.jsonl and so on, a line of JSON for each scene. With --count, --valid or --test only these parts of
+    train-scenes.jsonl and so on, one line of JSON for each scene. With --count, --valid or --test only these parts of
     scenes are written.
     """
 
@@ -46,7 +46,7 @@ class Options(CommonOptions):
     size: int | None = None
     """For scenes: the side of pictures, after the benchmark's crop; by default 128."""
     objects: tuple[int, int] | None = None
-    """For scenes: the least and the largest number of objects; by default 3 6, for clevrtex 3 10."""
+    """For scenes: the smallest and the largest number of objects; by default 3 6, for clevrtex 3 10."""
     samples: int = 16
     """For scenes: rays per pixel. More give less noise and take longer."""
     geometry: bool = True

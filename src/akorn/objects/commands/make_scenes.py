@@ -1,4 +1,4 @@
-"""Rendered scenes as files, for `akorn data make clevr` and its like."""
+"""Rendered scenes as files, for `akorn data make clevr` and the like."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Split, Path]) -> None:
     """Render scenes into `files`, in batches: memory does not grow with their number.
 
-    Beside each npz file stands one with a line of JSON for each scene: its objects, camera and lamps.
+    Beside each npz file there is one with a line of JSON for each scene: its objects, camera and lamps.
     """
     from akorn.objects.data.npz import NpzParts
     from akorn.objects.data.scenes import renderer_device

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from akorn.runtime.packs import Entry
 
 _MOST_SIDE = 2**12
-_TOGETHER = 64  # pictures that threads work on at one time, times their number
+_TOGETHER = 64  # pictures per thread that are in work at one time
 _NAMED = 20  # unreadable pictures that are named; the others are counted
 
 
@@ -28,7 +28,7 @@ _NAMED = 20  # unreadable pictures that are named; the others are counted
 class Options(CommonOptions):
     """Pack the pictures of a folder into one file, recompressed: to train from, or to carry to another machine.
 
-    Of Pascal VOC without masks, all photographs are packed but the 1,449 of val, which are for testing.
+    Of Pascal VOC without masks, all photographs are packed except the 1,449 of val, which are for testing.
     """
 
     folder: Annotated[

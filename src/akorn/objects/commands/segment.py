@@ -98,7 +98,7 @@ def run(options: Options) -> int:
     model = options.model if options.model is not None else choose_model(options.images)
     photos = knows_photographs(model)
     tiles = options.uptile if options.uptile is not None else _PHOTO_TILES if photos else 1
-    # In photographs average linkage makes clusters of a few outliers, which are of no use to anyone.
+    # In photographs average linkage makes clusters of a few outliers, which are useless.
     least = LEAST if photos and options.method == "average" else 0.0
     settings = SegmentSettings(options.method, tiles, steps=options.steps, seed=options.seed, least=least)
     segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
@@ -215,7 +215,7 @@ class _Together:
             from akorn.objects.colouring import as_rgb, shown_overlay
             from akorn.objects.results_page import shown_picture
 
-            step = max(1, max(height, width) // 720)  # the page shows less anyway
+            step = max(1, max(height, width) // 720)  # the page shows no more than that anyway
             image, mask = picture.original[:, ::step, ::step], labels[::step, ::step]
             words = f"{int(labels.max()) + 1} clusters, {width} × {height} pixels"
             self.page.append(shown_picture(Path(name).name, as_rgb(image), shown_overlay(image, mask), words))

@@ -22,7 +22,7 @@ from akorn.objects.data.scenes import rendered
 from akorn.objects.data.sets import SETS, DataSet, Split
 
 NAMES: Mapping[str, str] = {"full": "clevrtex", "outd": "clevrtex-ood", "camo": "clevrtex-camo"}
-# As many as the published sets have; ours are rendered where no folder is given.
+# As many as the published sets have; ours are rendered if no folder is given.
 _COUNTS = {"full": (40_000, 5_000, 5_000), "outd": (10_000, 1_000, 10_000), "camo": (16_000, 2_000, 2_000)}
 for _variant, _name in NAMES.items():
     SETS.register(_name, DataSet(clusters=11, size=128, counts=_COUNTS[_variant], render=rendered(_name)))

@@ -1,4 +1,4 @@
-"""COCO 2017: `annotations/instances_val2017.json` beside `val2017/`, the same with train.
+"""COCO 2017: `annotations/instances_val2017.json` beside `val2017/`, and the same with train.
 
 Pixels that several objects cover, or that belong to a crowd, are ignored. The paper tests on `val2017`, so both our
 "test" and "valid" are that part.

@@ -18,7 +18,7 @@ SIZE, REACH = 64, 15
 FEWEST, MOST = 2, 5
 SMALLEST, LARGEST = 0.5, 1.0
 OVAL, HEART, HALF_SQUARE = (8.0, 13.0), 10.5, 10.0  # semi-axes, unit of the curve, half a side; in pixels
-DULLEST = 0.5  # the least saturation and value of a colour, clearly different from every grey
+DULLEST = 0.5  # the smallest saturation and value of a colour, clearly different from every grey
 
 Floats = NDArray[np.float32]
 

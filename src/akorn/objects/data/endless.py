@@ -20,7 +20,7 @@ _AHEAD = 8  # batches whose scenes may be drawn ahead
 
 
 class EndlessScenes:
-    """An endless set; `len` is what counts as an epoch. Places are drawn ahead by a thread, pictures when asked for.
+    """An endless set; `len` is the length of an epoch. A thread draws places ahead; pictures are rendered on request.
 
     Args:
         name: a family of scenes.
@@ -50,7 +50,7 @@ class EndlessScenes:
         return self.count
 
     def batch(self, indices: Tensor, generator: torch.Generator | None = None) -> Batch:
-        """Pictures as bytes [B, 3, S, S] on the device, of scenes that only this batch has."""
+        """Pictures as bytes [B, 3, S, S] on the device, of scenes that no other batch has."""
         key = tuple(indices.tolist())
         begun = self._waiting.pop(key, None)
         numbers = numbers_of(list(key))
@@ -58,7 +58,7 @@ class EndlessScenes:
         return (shots.images,)
 
     def expect(self, indices: Tensor) -> None:
-        """Start drawing the scenes of a batch that will be asked for."""
+        """Start drawing the scenes of a batch that will be requested."""
         key = tuple(indices.tolist())
         if key not in self._waiting and len(self._waiting) < _AHEAD:
             self._waiting[key] = self._pool.submit(self.studio.begin, numbers_of(list(key)))

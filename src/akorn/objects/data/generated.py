@@ -1,7 +1,7 @@
 """Data sets that need no download: the same for the same seed, however they are split into pieces.
 
 Pictures come in blocks of 256, each with its own random generator, seeded by set, split, seed and number of the block.
-So any range can be generated alone, splits are endless and share nothing. Imports no torch.
+So any range can be generated alone, and splits are endless and share nothing. Imports no torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The multi-object benchmark's TFRecord files: Tetrominoes, Multi-dSprites and CLEVR with masks.
 
 `tetrominoes_train.tfrecords`, `multi_dsprites_colored_on_grayscale.tfrecords` and `clevr_with_masks_train.tfrecords`
-are their usual names; the sizes of its records tell which set a file holds. Crops and splits are those of the paper's
+are their usual names; the sizes of a file's records show which set it holds. Crops and splits are those of the paper's
 experiments: the first 64 pictures are set aside, then come 320 for testing, 10,000 for validation and 60,000 for
 training, or as many as there are. CLEVR's scenes with more than six objects are left out.
 """
@@ -44,7 +44,7 @@ class _Kind:
     channels: int = 3
     entities_last: bool = False  # masks are [H, W, entities] rather than [entities, H, W]
     corner: tuple[int, int] = (0, 0)  # row and column of the first pixel that is used
-    side: int = 64  # of the square that is used
+    side: int = 64  # the side of the square that is used
     most: int | None = None  # objects in a scene; scenes with more are left out
 
     @property
@@ -161,5 +161,5 @@ def _picture(example: Example, kind: _Kind) -> tuple[Image, Mask]:
 
 
 def _nearest(old: int, new: int) -> NDArray[np.int64]:
-    """For each of `new` pixels the old one under its middle."""
+    """For each of `new` pixels, the old one under its middle."""
     return ((np.arange(new) + 0.5) * old / new).astype(np.int64)

@@ -26,7 +26,7 @@ from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import ALIASES, SETS
 from akorn.runtime.files import replacing
 
-_STRETCH = 2**24  # bytes read at a time, about
+_STRETCH = 2**24  # about how many bytes are read at a time
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
 _ROUND = 1e-4  # tolerance for floats beyond 0–1, for resampling in float32
 

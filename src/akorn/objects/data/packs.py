@@ -91,6 +91,6 @@ def open_packs(path: Path, asked: Asked) -> PackSet | None:
     packs = [Pack(file) for file in files]
     other = next((pack for pack in packs if pack.facts.split != "train"), None)
     if other is not None and asked.split == "train" and not asked.labels:
-        # Pictures for testing must not be trained on by a slip of the hand.
+        # Pictures for testing must not be trained on by mistake.
         raise AkornError(f"{other.path}: a pack of the part {other.facts.split!r}, expected training pictures")
     return PackSet(path.parent if path.is_file() else path, packs, asked.size, asked.limit, asked.fit)

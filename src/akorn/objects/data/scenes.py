@@ -1,6 +1,7 @@
-"""Sets whose pictures are rendered: CLEVR's scenes, and textured ones modelled on CLEVRTex. Torch-free until one is.
+"""Sets whose pictures are rendered: CLEVR's scenes, and textured ones modelled on CLEVRTex. Torch-free until one is
+rendered.
 
-Scene i of a split and seed is the same in files, in memory and for evaluation, whatever is rendered beside it.
+Scene i of a split and seed is the same in files, in memory and for evaluation, whatever else is rendered.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def rendered(name: str) -> Callable[[Wanted], tuple[Image, Mask | None]]:
 def batches(
     studio: Studio, start: int, count: int, *, labels: bool = True, geometry: bool = False
 ) -> Iterator[tuple[int, Shots]]:
-    """Scenes `start` to `start + count` in batches, each with how many came before it."""
+    """Scenes `start` to `start + count` in batches, each with the number of scenes before it."""
     for low in range(0, count, studio.at_once):
         numbers = np.arange(start + low, start + min(low + studio.at_once, count), dtype=np.uint64)
         yield low, studio.shots(numbers, with_labels=labels, with_geometry=geometry)
@@ -55,8 +56,8 @@ def batches(
 def numbers_of(indices: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Numbers of scenes that belong to a batch of an endless set: new ones for every batch of every epoch.
 
-    An epoch's batches are slices of a permutation of its own, so that the digest of a batch's indices names it. A run
-    that goes on from a checkpoint continues with the same scenes.
+    An epoch's batches are slices of its own permutation, so the digest of a batch's indices identifies it. A run that
+    resumes from a checkpoint continues with the same scenes.
     """
     digest = hashlib.sha256(np.asarray(indices, np.int64).tobytes()).digest()
     first = np.uint64(int.from_bytes(digest[:8], "big") >> 1)
@@ -64,7 +65,7 @@ def numbers_of(indices: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]
 
 
 def renderer_device(name: str = "auto") -> torch.device:
-    """The device to render on; of an Apple GPU, which lacks float64, auto makes the CPU."""
+    """The device to render on; auto takes the CPU instead of an Apple GPU, which lacks float64."""
     import torch
 
     from akorn.runtime.devices import pick_device

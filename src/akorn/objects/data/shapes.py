@@ -10,11 +10,11 @@ from akorn.objects.data.sets import SETS
 
 SIZE, STAMP = 40, 18
 FEWEST, MOST = 2, 4
-DARKEST, BRIGHTEST = 0.1, 0.6  # of the background; the outlines are 1
+DARKEST, BRIGHTEST = 0.1, 0.6  # brightness of the background; the outlines have 1
 
 
 def outlines() -> NDArray[np.bool_]:
-    """Triangle, square, circle and diamond as stamps [4, 18, 18]: the larger figure less the smaller one.
+    """Triangle, square, circle and diamond as stamps [4, 18, 18]: the larger figure minus the smaller one.
 
     Figures hold the pixels on their edges, except the circle, which holds those nearer to its centre than its radius.
     """
@@ -22,12 +22,12 @@ def outlines() -> NDArray[np.bool_]:
     from_centre = np.hypot(row - 8, column - 8)
     beside, below = abs(column - 8), abs(row - 8)
     stamps = [
-        # corners (4,8)(11,1)(11,15) less (6,8)(9,5)(9,11): all their slopes are 45°
+        # corners (4,8)(11,1)(11,15) minus (6,8)(9,5)(9,11): all their slopes are 45°
         ((row <= 11) & (beside <= row - 4)) & ~((row <= 9) & (beside <= row - 6)),
         ((row >= 3) & (row <= 12) & (column >= 3) & (column <= 12))
         & ~((row >= 5) & (row <= 10) & (column >= 5) & (column <= 10)),
         (from_centre < 7) & ~(from_centre < 5),
-        # corners (8,2)(2,8)(8,14)(14,8) less (8,4)(4,8)(8,12)(12,8)
+        # corners (8,2)(2,8)(8,14)(14,8) minus (8,4)(4,8)(8,12)(12,8)
         (beside + below <= 6) & ~(beside + below <= 4),
     ]
     return np.stack(stamps)

@@ -12,7 +12,7 @@ from akorn.objects.data.picture_sets import Image, Mask
 from akorn.objects.data.sets import SETS
 
 CANVAS, SIZE, CUT = 35, 32, 1
-SQUARE = 5  # the side of the squares that a piece is built of
+SQUARE = 5  # the side of the squares that make up a piece
 PIECES = 3
 # red, green, blue, yellow, magenta, cyan
 COLOURS = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 0], [255, 0, 255], [0, 255, 255]], dtype=np.uint8)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from akorn.errors import AkornError
 
-_LONGEST = 2**30  # records of pictures are shorter; a damaged length is mostly longer
+_LONGEST = 2**30  # records of pictures are shorter; a damaged length is usually longer
 _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 
 
@@ -58,7 +58,7 @@ def _records(path: Path) -> Iterator[bytes]:
 
 
 def checksum(message: bytes) -> bytes:
-    """CRC-32C (Castagnoli) as TFRecord files store it: turned right by 15 bits, plus a constant, in four bytes."""
+    """CRC-32C (Castagnoli) as TFRecord files store it: rotated right by 15 bits, plus a constant, in four bytes."""
     import google_crc32c  # imported here, since every use of this room's data imports this module
 
     value = google_crc32c.value(message)

@@ -48,14 +48,14 @@ class VOCSet(FileSet):
 
 
 def read_photographs(folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop") -> FileSet:
-    """All photographs but those of `val`, for training without labels: 15,676 of the 17,125."""
+    """All photographs except those of `val`, for training without labels: 15,676 of the 17,125."""
     root = find_voc(folder)
     if root is None:
         raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
     held_out = set(_listed(folder, root, "test"))
     paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in held_out)
     if not paths:
-        raise AkornError(f"{root / 'JPEGImages'} has no photograph but those of val.txt, which are for testing")
+        raise AkornError(f"{root / 'JPEGImages'} has no photographs except those of val.txt, which are for testing")
     return FileSet(root, paths[:limit], "voc", size, fit)
 
 

@@ -45,7 +45,7 @@ class Options(CommonOptions):
     resize: bool = True
     """Resize and convert pictures of other sizes and modes; --no-resize refuses them."""
     gif: bool = False
-    """Also write NAME.gif: the oscillators of the first block step by step, for the picture and for it with noise."""
+    """Also write NAME.gif: the oscillators of the first block step by step, for the picture with and without noise."""
     noise: float = NOISE
     """Size of the noise in that animation: ±this on every value of a picture from 0 to 1."""
     steps: int = 24

@@ -1,7 +1,7 @@
 """`akorn eval MODEL` for CIFAR models: accuracy and calibration, clean and noisy, and on request attacked or corrupted.
 
-Scores are in percent; every one says over how many random starts it was predicted. With --json, `starts_of` has these
-numbers, `scores` what else is behind each score, `corruptions` and `checks` the single ones.
+Scores are in percent; each says over how many random starts it was averaged. With --json, `starts_of` has these
+numbers, `scores` has the details of each score, and `corruptions` and `checks` list each corruption and each check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _number(words: list[str]) -> float:
-    """A number, or a fraction of two such as 8/255; ValueError as of float for anything else."""
+    """A number, or a fraction such as 8/255; for anything else ValueError, as from float."""
     above, line, below = words[0].partition("/")
     try:
         return float(above) / float(below) if line else float(above)
@@ -46,7 +46,7 @@ _Size = Annotated[
         str_from_instance=lambda size: [f"{255 * size:g}/255"],
     ),
 ]
-"""A size of a change, for pixels from 0 to 1."""
+"""The size of a change, for pixels from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Options(CommonOptions):
     data: Path | None = None
     """CIFAR-10: cifar-10-batches-py, cifar-10-python.tar.gz, or a folder that holds one of them."""
     split: Literal["test", "valid"] = "test"
-    """Score its test pictures, or the 5,000 that --data.split train keeps from training: choose by these."""
+    """Score its test pictures, or the 5,000 that --data.split train holds out from training. Use these to choose
+    between models."""
     limit: int | None = None
     """Score only this many pictures, drawn at random with the seed."""
     starts: int = 1
@@ -121,7 +122,7 @@ def run(options: Options) -> int:
     began = time.monotonic()
     device = pick_device(options.device)
     model = _load(options.model).to(device)
-    training = training_of(options.model)  # the record will tell it: a damaged file shows before any work
+    training = training_of(options.model)  # the record will hold it: a damaged file is reported before any work
     source = _load(options.source).to(device) if options.source is not None else None
     request = Request(
         wanted, limit=options.limit, attack_limit=options.attack_limit, epsilon=options.epsilon, eot=options.eot,
@@ -131,14 +132,14 @@ def run(options: Options) -> int:
     settings = EvalSettings(options.starts, options.seed, options.batch, options.precision)
     if options.plots is not None:
         count, forward, backward = shown_passes(model, request)
-        say(f"--plots attacks {count} pictures by PGD, each by {forward:,} passes forward and {backward:,} backward")
+        say(f"--plots attacks {count} pictures with PGD: {forward:,} forward and {backward:,} backward passes each")
     if wanted and device.type == "cpu":
         passes = options.attack_steps * (options.eot if model.random_start else 1)
-        say(f"attacks are slow on a CPU: PGD takes {passes:,} passes forward and backward a picture, AutoAttack more")
+        say(f"attacks are slow on a CPU: PGD takes {passes:,} forward and backward passes per picture, AutoAttack more")
     pictures = load_split(options.data, options.split)
     seen = options.split == "valid" and trained_on(training or {}) == "all"
     if seen:
-        say(f"{options.model} was trained on all 50,000 pictures as far as its folder tells, so on these too")
+        say(f"according to its folder, {options.model} was trained on all 50,000 pictures, so on these too")
     reports: list[Report] = []
 
     def begun(report: Report) -> None:
@@ -152,7 +153,7 @@ def run(options: Options) -> int:
         found = _watched(
             lambda tell: evaluate(model, pictures, request, settings, source=source, tell=tell, begun=begun)
         )
-    except BaseException:  # Ctrl-C after an hour of attacks, or the device's memory
+    except BaseException:  # Ctrl-C after an hour of attacks, or the device is out of memory
         if reports and reports[0].metrics:
             reports[0].facts["finished"] = False
             _keep(options, reports[0], time.monotonic() - began, str(device))
@@ -168,7 +169,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options) -> tuple[str, ...]:
-    """The attacks that were asked for; AkornError for what cannot be, before torch is imported."""
+    """The attacks that were asked for; AkornError for impossible options, before torch is imported."""
     check_seed(options.seed)
     wanted = tuple(dict.fromkeys(name.strip() for name in options.attacks.split(",") if name.strip()))
     foreign = [name for name in wanted if name not in ATTACKS]
@@ -226,7 +227,7 @@ def _watched(work: Callable[[Callable[[str, int, int], None]], Report]) -> Repor
 
 
 def _named(model: str) -> str:
-    """How records call a model."""
+    """The name of a model in records."""
     from akorn.ledger import model_name
     from akorn.models import training_of
 
@@ -234,7 +235,7 @@ def _named(model: str) -> str:
 
 
 def _record(options: Options, found: Report, seconds: float, device: str) -> Path:
-    """One record, under the model's name and the training's seed where its folder tells it."""
+    """Write one record, under the model's name and, where its folder has it, the seed of its training."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
     from akorn.robustness.recipes import CONTINUES
@@ -253,7 +254,7 @@ def _record(options: Options, found: Report, seconds: float, device: str) -> Pat
 
 
 def _keep(options: Options, found: Report, seconds: float, device: str) -> None:
-    """Record what an unfinished evaluation has scored, or say it where no record is wanted."""
+    """Record what an unfinished evaluation has scored, or print it where no record is wanted."""
     if options.results is not None:
         say(f"not finished; what was scored is recorded in {_record(options, found, seconds, device)}")
         return

@@ -1,4 +1,4 @@
-"""How `akorn eval` shows what it found of a CIFAR model: as JSON, as tables, or in one line where it was cut short."""
+"""How `akorn eval` shows its results for a CIFAR model: as JSON, as tables, or in one line if it was interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_json(found: Report, seconds: float) -> dict[str, Any]:
 
 
 def so_far(found: Report) -> str:
-    """What an unfinished evaluation has scored, in a line."""
+    """What an unfinished evaluation has scored, in one line."""
     scored = {**found.metrics, **{name: each["accuracy"] for name, each in found.details.get("corrupted", {}).items()}}
     checks = {f"check {each['name']}": each["passed"] for each in found.details.get("checks", ())}
     figures = [f"{name} {value:.2f}" for name, value in scored.items()]
@@ -53,7 +53,7 @@ def print_report(found: Report, seconds: float) -> None:
 
 
 def _table(heading: str, scores: dict[str, dict[str, Any]]) -> Any:
-    """Scores with their calibration errors in percent, and what they rest on: pictures, starts and, if any, tests."""
+    """Scores with their calibration errors in percent, and their numbers of pictures, starts and, if any, tests."""
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")

@@ -1,4 +1,4 @@
-"""`akorn data make cifar10-c DIR`: the corrupted test set, made from CIFAR-10 by ourselves."""
+"""`akorn data make cifar10-c DIR`: the corrupted test set, which we make from CIFAR-10 ourselves."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CORRUPTIONS = (
 class Options(CommonOptions):
     """Make CIFAR-10-C from CIFAR-10: `akorn data make cifar10-c DIR --data CIFAR_FOLDER`.
 
-    Writes a .npy file a corruption in the published layout, labels.npy, and README.json, which says how they were
-    made. The corruptions follow the published definitions and constants with random numbers of our own. Frost wants
-    photographs: those of the package imagecorruptions where it is installed (pip install --no-deps imagecorruptions),
-    else a procedural texture of ice crystals stands in for them, and README.json says which. Figures from this set are
-    ours, not those of the published one.
+    Writes one .npy file per corruption in the published layout, labels.npy, and README.json, which says how they were
+    made. The corruptions follow the published definitions and constants with our own random numbers. Frost needs
+    photographs: those of the package imagecorruptions if it is installed (pip install --no-deps imagecorruptions).
+    Otherwise a procedural texture of ice crystals replaces them. README.json says which was used. Figures from this set
+    are ours, not those of the published set.
     """
 
     name: Annotated[Literal["cifar10-c"], tyro.conf.Positional] = "cifar10-c"
@@ -42,9 +42,10 @@ class Options(CommonOptions):
     severities: str = "1-5"
     """A severity from 1 to 5, several (1,3,5), or a range (1-5)."""
     split: Literal["test", "valid"] = "test"
-    """Corrupt the test pictures, or the 5,000 for validation, by which to choose (akorn eval --split valid)."""
+    """Corrupt the test pictures, or the 5,000 validation pictures, which are for choosing models (akorn eval --split
+    valid)."""
     limit: int | None = None
-    """Only the first pictures."""
+    """Corrupt only this many pictures, the first ones."""
 
 
 def run(options: Options) -> int:
@@ -106,7 +107,7 @@ def parse_severities(text: str) -> list[int]:
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         high = high if dash else low
-        # One digit each: what else int() takes, such as "٣" or "1_0", is no severity.
+        # One digit each: other strings that int() takes, such as "٣" or "1_0", are not severities.
         if low not in tuple("12345") or high not in tuple("12345") or low > high:
             raise AkornError(f"--severities must be from 1 to 5, such as 5, 1,3,5 or 1-5, got {text!r}")
         found.update(range(int(low), int(high) + 1))

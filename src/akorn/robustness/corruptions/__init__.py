@@ -1,12 +1,12 @@
-"""The corruptions of CIFAR-10-C, made by ourselves: 15 common ones and 4 extra, at five severities.
+"""Our own implementation of CIFAR-10-C's corruptions: 15 common ones and 4 extra, at five severities.
 
 from akorn.robustness.corruptions import corrupt
 
 worse = corrupt(images, "fog", severity=3, seed=0)      # uint8 [B, 3, 32, 32] → the same
 
-They follow the definitions and the constants of Hendrycks & Dietterich (2019), with random numbers of our own. Frost
-takes the published photographs where the package `imagecorruptions` is installed, else a procedural texture. What a
-picture becomes depends on the picture, the corruption, the severity and the seed, and not on its place or its batch.
+They follow the definitions and the constants of Hendrycks & Dietterich (2019), with our own random numbers. Frost uses
+the published photographs if the package `imagecorruptions` is installed, and otherwise a procedural texture. The result
+for a picture depends on the picture, the corruption, the severity and the seed, but not on its place or its batch.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def corrupt(
 ) -> NDArray[np.uint8]:
     """Pictures, uint8 [B, 3, 32, 32], with a corruption of severity 1 to 5; an array of the same kind.
 
-    workers: threads, by default as many as there are cores; the result does not depend on it. `progress(count)` is
-    told of every few pictures done. AkornError for an unknown name or severity, ValueError for other arrays.
+    workers: number of threads, by default one per core; the result does not depend on it. `progress(count)` is called
+    after every few pictures. AkornError for an unknown name or severity, ValueError for other arrays.
     """
     check_name(name)
     check_severity(severity)
@@ -85,7 +85,7 @@ def corrupt(
             if progress is not None:
                 progress(done)
         return result
-    with ThreadPoolExecutor(workers) as pool:  # NumPy and Pillow work outside Python's lock
+    with ThreadPoolExecutor(workers) as pool:  # NumPy and Pillow release Python's lock
         for done in pool.map(work, starts):
             if progress is not None:
                 progress(done)

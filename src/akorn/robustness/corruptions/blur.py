@@ -12,8 +12,8 @@ from akorn.robustness.corruptions.filters import Floats, correlate, gaussian, mo
 
 Bytes = NDArray[np.uint8]
 
-# What `np.arange(1, stop, 0.01)` of the definition steps by: 0.010000000000000009. At the 26th factor it matters, which
-# is 1.2500000000000002 and enlarges 26 pixels to 33, where 1.25 gives 32.5 and so 32.
+# The step of `np.arange(1, stop, 0.01)` in the definition: 0.010000000000000009. It matters at the 26th factor, which
+# is 1.2500000000000002 and enlarges 26 pixels to 33, whereas 1.25 gives 32.5, which is rounded to 32.
 _ZOOM_STEP = 1.01 - 1
 
 
@@ -23,7 +23,7 @@ def gaussian_blur(images: Bytes, sigma: float, draws: Draws) -> Bytes:
 
 
 def defocus_blur(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
-    """A disk of a lens, its edge softened by a Gaussian of 3 × 3."""
+    """The disk of a lens, its edge softened by a 3 × 3 Gaussian."""
     return to_bytes(correlate(to_floats(images), _disk(*constants)))
 
 
@@ -39,9 +39,9 @@ def _disk(radius: float, edge: float) -> Floats:
 def glass_blur(images: Bytes, constants: tuple[float, int, int], draws: Draws) -> Bytes:
     """A blur, then pixels that take the place of a neighbour, then the blur again.
 
-    By definition pixels near each other change places at random. In the program that made CIFAR-10-C the second half
-    of the exchange came to nothing, and a move of at most 1 is −1 or 0: so each pixel, from the third row and column
-    on, takes the value of itself or of a neighbour above or to the left. We follow the data set that is published.
+    By definition pixels near each other change places at random. In the program that made CIFAR-10-C the second half of
+    the exchange had no effect, and a move of at most 1 is −1 or 0. So each pixel, from the third row and column on,
+    takes its own value or that of a neighbour above or to the left. We follow the published data set.
     """
     sigma, reach, rounds = constants
     x = to_bytes(gaussian(to_floats(images), sigma))

@@ -15,14 +15,14 @@ from akorn.registry import Registry, load
 
 @dataclass(frozen=True)
 class Corruption:
-    """A corruption: where its function is, and what it is given at each severity."""
+    """A corruption: where its function is, and its constants at each severity."""
 
     place: str
     """`package.module:function`; the function maps pictures, constants and random draws to pictures."""
     constants: tuple[Any, ...]
     """Five, from severity 1 to 5."""
     common: bool = True
-    """Whether it is one of the fifteen over which CIFAR-10-C is averaged."""
+    """Whether it is one of the fifteen that CIFAR-10-C's mean is taken over."""
 
     def load(self) -> Any:
         """The function."""
@@ -49,8 +49,8 @@ _add("defocus_blur", "blur:defocus_blur", ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (
 _add("glass_blur", "blur:glass_blur", ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)))
 # radius, standard deviation
 _add("motion_blur", "blur:blur_by_motion", ((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)))
-# number of zoom factors 1, 1.01, 1.02, …; published as ranges up to 1.06, 1.11, 1.16, 1.21 and 1.26 whose end
-# is left out, but which, in floating point, the first two ranges reach (blur.py has the step as it is there)
+# number of zoom factors 1, 1.01, 1.02, …; published as ranges up to but without 1.06, 1.11, 1.16, 1.21 and 1.26; in
+# floating point, the first two ranges do reach their end (blur.py has the exact step)
 _add("zoom_blur", "blur:zoom_blur", (7, 12, 16, 21, 26))
 # mean and deviation of the flakes, zoom, threshold, radius and deviation of their motion, weight of the picture
 _add(
@@ -106,7 +106,7 @@ ALL = tuple(CORRUPTIONS)
 CONSTANTS = {name: corruption.constants for name, corruption in CORRUPTIONS.items()}
 EXTRA = tuple(name for name in ALL if not CORRUPTIONS[name].common)
 COMMON = tuple(name for name in ALL if CORRUPTIONS[name].common)
-"""The fifteen over which CIFAR-10-C is averaged."""
+"""The fifteen that CIFAR-10-C's mean is taken over."""
 SEVERITIES = (1, 2, 3, 4, 5)
 
 README = "README.json"  # beside a corrupted set of ours: what is in it and how it was made

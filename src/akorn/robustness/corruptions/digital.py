@@ -15,18 +15,19 @@ Bytes = NDArray[np.uint8]
 
 
 def brightness(images: Bytes, added: float, draws: Draws) -> Bytes:
-    """The value of HSV, which is the largest colour v, becomes v + added: the colours grow in proportion."""
+    """The value v of HSV, which is the largest colour, becomes v + added; all colours grow in proportion."""
     x = to_floats(images)
     value = x.max(axis=1, keepdims=True)
     brighter = np.minimum(value + added, 1)
-    black = value == 0  # its colours have no proportion: it becomes grey
+    black = value == 0  # black has no proportions: it becomes grey
     return to_bytes(np.where(black, brighter, x * (brighter / np.where(black, 1, value))))
 
 
 def saturate(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
-    """The saturation of HSV, s = 1 − min/max, becomes factor·s + added: colours move from or to the largest, v.
+    """The saturation of HSV, s = 1 − min/max, becomes factor·s + added: colours move away from or towards the largest,
+    v.
 
-    c = v − (v − c)·s′/s. What is grey has the hue 0, as in HSV: with something added it turns red.
+    c = v − (v − c)·s′/s. Grey has the hue 0, as in HSV: with something added it turns red.
     """
     factor, added = constants
     x = to_floats(images)
@@ -73,7 +74,7 @@ def _random_affine(x: Floats, reach: float, draws: Draws) -> Floats:
     matrix[:, 0] = np.stack([-first[:, 1], first[:, 0]], axis=1) * area[:, None]
     matrix[:, 1] = np.stack([second[:, 1], -second[:, 0]], axis=1) * area[:, None]
     grid = np.arange(size, dtype=np.float64)
-    right = grid - moved[:, 0, 0, None]  # [B, n]: the way from the first corner
+    right = grid - moved[:, 0, 0, None]  # [B, n]: the distance from the first corner
     down = grid - moved[:, 0, 1, None]
     # As in OpenCV, places are rounded to 1/32 of a pixel.
     columns, rows = (
@@ -93,7 +94,7 @@ def _random_affine(x: Floats, reach: float, draws: Draws) -> Floats:
 
 
 def pixelate(images: Bytes, small: int, draws: Draws) -> Bytes:
-    """Shrunk to small × small by means over boxes, and enlarged again by repeating pixels."""
+    """The picture is shrunk to small × small by means over boxes, and enlarged again by repeating pixels."""
     size = images.shape[-1]
     # A box covers the pixels whose centre lies in it, all with the same weight, as in Pillow.
     edges = np.floor(np.arange(small + 1) * size / small + 0.5).astype(np.int64)
@@ -108,7 +109,7 @@ def pixelate(images: Bytes, small: int, draws: Draws) -> Bytes:
 
 
 def jpeg_compression(images: Bytes, quality: int, draws: Draws) -> Bytes:
-    """Through a JPEG file of that quality; one by one, since the codec takes one."""
+    """Write and read a JPEG file of that quality; one by one, since the codec takes one picture at a time."""
     result = np.empty_like(images)
     for place, picture in enumerate(images.transpose(0, 2, 3, 1)):
         buffer = BytesIO()

@@ -1,8 +1,8 @@
-"""Random numbers that belong to a picture: the same whatever batch it comes in, and on every machine.
+"""Random numbers that belong to a picture: they are the same in any batch and on every machine.
 
-Each picture has a key, a hash of its bytes, of the seed and of what is drawn for. Draw i of a picture is the
-SplitMix64 mix of key + i·γ (Steele et al., 2014), so that all draws of a batch are a few operations on one array of
-integers. What goes through sin, cos and log, whose last bit depends on the machine, is rounded.
+Each picture has a key, a hash of its bytes, the seed and the purpose of the draws. Draw i of a picture is the
+SplitMix64 mix of key + i·γ (Steele et al., 2014), so all draws of a batch are a few operations on one array of
+integers. Values computed with sin, cos and log, whose last bit depends on the machine, are rounded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GAMMA = 0x9E3779B97F4A7C15  # the odd integer nearest to 2⁶⁴ over the golden ratio
-_GRID = 2.0**30  # normal numbers are multiples of its inverse
+_GRID = 2.0**30  # normal numbers are multiples of 1 / _GRID
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -39,7 +39,7 @@ def picture_keys(images: NDArray[np.uint8], salt: str) -> NDArray[np.uint64]:
 
 
 class Draws:
-    """The random numbers of a batch, given the pictures' keys [B]; every call goes on where the last one stopped."""
+    """The random numbers of a batch, given the pictures' keys [B]; every call continues where the last one stopped."""
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
         self.keys, self.used = keys, 0

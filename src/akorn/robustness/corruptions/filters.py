@@ -1,7 +1,7 @@
-"""What several corruptions are made of: blurs, motion, zoom and interpolation, of whole batches.
+"""What several corruptions are built from: blur, motion, zoom and interpolation of whole batches.
 
-Arrays are float64 and end in [..., H, W]. Everything is built of single additions and multiplications in a fixed
-order, which are exact to the last bit on every machine and for every size of batch; no matrix product is used.
+Arrays are float64 and end in [..., H, W]. Everything is built from single additions and multiplications in a fixed
+order, which give the same bits on every machine and for every batch size; no matrix product is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def to_floats(images: NDArray[np.uint8]) -> Floats:
 def to_bytes(x: Floats) -> NDArray[np.uint8]:
     """Numbers from 0 to 1, or beyond, as bytes, rounded down as in CIFAR-10-C.
 
-    The little that is added keeps a value that should be whole from falling by one in the last bit.
+    A little is added so that a value that should be whole, but is off in the last bit, is not rounded down by one.
     """
     return (np.clip(x, 0, 1) * 255 + 1e-6).astype(np.uint8)
 
@@ -81,7 +81,7 @@ def _part(x: Floats, start: int, size: int, axis: int) -> Floats:
 def motion_blur(x: Floats, radius: int, sigma: float, angle: Floats) -> Floats:
     """Each pixel of x [B, C, H, W] as a weighted sum of those behind it on a line at `angle` [B], in degrees.
 
-    Weight i, of the pixel at distance i rounded to whole pixels, is exp(−i²/2σ²), for 2·radius + 1 of them (the
+    Weight i, for the pixel at distance i rounded to whole pixels, is exp(−i²/2σ²); there are 2·radius + 1 weights (the
     definition of ImageMagick's motion blur). The border is repeated. Grey levels, 0 to 255, come out rounded to the
     nearest.
     """
@@ -100,9 +100,9 @@ def motion_blur(x: Floats, radius: int, sigma: float, angle: Floats) -> Floats:
         columns = np.clip(np.arange(width) + np.ceil(distance * right - 0.5).astype(np.int64)[:, None], 0, width - 1)
         places = (rows[:, :, None] * width + columns[:, None, :]).reshape(batch, 1, -1)
         result += weight / total * np.take_along_axis(flat, places, axis=2)
-    # Not rounded down as NumPy's bytes are elsewhere: ImageMagick has 16 bits a value, 257 a grey level, rounds them to
-    # the nearest, and then bytes too in the versions of when CIFAR-10-C was made (2018). Later builds, 6.9.11-60 for
-    # one, round bytes down. We follow the older; it is one grey level at most.
+    # Not rounded down as NumPy's bytes are elsewhere: ImageMagick has 16 bits per value, 257 steps per grey level, and
+    # rounds them to the nearest. In 2018, when CIFAR-10-C was made, it rounded bytes to the nearest too; later builds,
+    # such as 6.9.11-60, round bytes down. We follow the older ones; the difference is at most one grey level.
     return np.floor(result.reshape(x.shape) + 0.5)
 
 

@@ -1,7 +1,7 @@
-"""Pictures of ice for the frost corruption: a procedural texture, where the photographs of CIFAR-10-C are missing.
+"""Pictures of ice for the frost corruption: a procedural texture, used where the photographs of CIFAR-10-C are missing.
 
-Frost on a pane grows in ferns: a stem, branches at 60° on both of its sides, twigs at 60° on those. Each sheet has a
-number of such ferns on a haze of plasma clouds, in the cold whites and blues of the photographs. They do not depend
+Frost on a pane grows like ferns: a stem, branches at 60° on both sides, and twigs at 60° on those. Each sheet has
+several such ferns on a haze of plasma clouds, in the cold whites and blues of the photographs. The sheets do not depend
 on the seed: like the photographs, they are always the same, and a picture gets a random part of one.
 """
 
@@ -27,7 +27,7 @@ class _Sheet:
     haze: float  # how white the clouds are
     glow: float  # how wide and white the ferns are
     dark: tuple[float, float, float]  # where there is no ice
-    white: tuple[float, float, float]  # where there is much
+    white: tuple[float, float, float]  # where there is much ice
 
 
 _SHEETS = (
@@ -82,7 +82,7 @@ def _grow(lines: Floats, spacing: float, ratio: float, draws: Draws) -> Floats:
 
 
 def _trace(lines: Floats) -> Floats:
-    """How much line lies on each pixel, [SIDE, SIDE]; a line that leaves on one side comes in on the other."""
+    """How much line lies on each pixel, [SIDE, SIDE]; a line that leaves on one side re-enters on the other."""
     canvas = np.zeros(SIDE * SIDE)
     step = 0.5
     for start in range(0, len(lines), 2048):  # to keep the arrays of points small

@@ -1,4 +1,4 @@
-"""Spatter: drops of water on the lens, or mud. The water's gloss is found by edges, distances and a relief."""
+"""Spatter: drops of water or mud on the lens. The water's gloss is computed from edges, distances and a relief."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _relief(drops: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _edges(x: NDArray[np.int64], low: int = 50, high: int = 150) -> NDArray[np.bool_]:
-    """Canny's edges of [B, H, W]: crests of |gx| + |gy| above `low` that hang together with one above `high`."""
+    """Canny's edges of [B, H, W]: ridges of |gx| + |gy| above `low` that are connected to one above `high`."""
     p = np.pad(x, ((0, 0), (1, 1), (1, 1)), mode="edge")
-    across = p[:, :-2] + 2 * p[:, 1:-1] + p[:, 2:]  # Sobel: smooth one way, differ the other
+    across = p[:, :-2] + 2 * p[:, 1:-1] + p[:, 2:]  # Sobel: smooth along one axis, take differences along the other
     along = p[:, :, :-2] + 2 * p[:, :, 1:-1] + p[:, :, 2:]
     right, down = across[:, :, 2:] - across[:, :, :-2], along[:, 2:] - along[:, :-2]
     size = np.abs(right) + np.abs(down)
@@ -66,7 +66,7 @@ def _edges(x: NDArray[np.int64], low: int = 50, high: int = 150) -> NDArray[np.b
     )
     weak = crest & (size > low)
     edges = weak & (size > high)
-    while True:  # spread along weak crests until nothing is added
+    while True:  # spread along weak ridges until nothing is added
         grown = edges.copy()
         for axis in (1, 2):
             before = np.moveaxis(grown.copy(), axis, -1)
@@ -80,9 +80,9 @@ def _edges(x: NDArray[np.int64], low: int = 50, high: int = 150) -> NDArray[np.b
 
 
 def _distance(edges: NDArray[np.bool_]) -> Floats:
-    """The way from each pixel to the nearest edge, [B, H, W], at most 20.
+    """The distance from each pixel to the nearest edge, [B, H, W], at most 20.
 
-    Steps cost 1 straight, 1.4 diagonally and 2.1969 as a knight moves (the 5 × 5 mask of Borgefors, 1986).
+    Steps cost 1 straight, 1.4 diagonally and 2.1969 for a knight's move (the 5 × 5 mask of Borgefors, 1986).
     """
     batch, height, width = edges.shape
     way = np.full((batch, height + 4, width + 4), 20.0)

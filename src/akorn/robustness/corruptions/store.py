@@ -42,7 +42,7 @@ def make_cifar10c(
     """Corrupt pictures, uint8 [B, 3, 32, 32] with labels [B], and write NAME.npy, labels.npy and README.json.
 
     A file has [B·severities, 32, 32, 3] bytes, as published. Nothing is overwritten, and either all files appear or
-    none. about: more to say in README.json. `progress(name, pictures)` is called as pictures are done.
+    none. about: further entries for README.json. `progress(name, pictures)` is called as pictures are done.
     """
     folder = Path(folder)
     for name in names:
@@ -82,7 +82,7 @@ def make_cifar10c(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         if new:
-            with suppress(OSError):  # which it raises where the files are: then all went well
+            with suppress(OSError):  # raised if the files are there, which means that all went well
                 folder.rmdir()
     return targets
 
@@ -95,7 +95,7 @@ def _write_one(
     seed: int,
     progress: Callable[[str, int], None] | None,
 ) -> None:
-    """One file, [B·severities, 32, 32, 3]; written as it comes, since at full size it has 150 MB."""
+    """One file, [B·severities, 32, 32, 3]; written piece by piece, since at full size it has 150 MB."""
 
     def report(done: int) -> None:
         if progress is not None:

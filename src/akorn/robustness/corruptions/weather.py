@@ -15,7 +15,7 @@ Bytes = NDArray[np.uint8]
 
 
 def snow(images: Bytes, constants: tuple[float, ...], draws: Draws) -> Bytes:
-    """Bright spots of noise, enlarged and blurred along their fall, over a picture that is paler than before."""
+    """Bright spots of noise, enlarged and blurred along the direction of their fall, over a picture made paler."""
     mean, deviation, enlarge, threshold, radius, sigma, weight = constants
     x = to_floats(images)
     flakes = zoom(mean + deviation * draws.normal(*images.shape[2:]), enlarge)  # [B, H, W]
@@ -23,14 +23,14 @@ def snow(images: Bytes, constants: tuple[float, ...], draws: Draws) -> Bytes:
     flakes = motion_blur(flakes, int(radius), sigma, draws.uniform(low=-135, high=-45)) / 255
     grey = 0.299 * x[:, :1] + 0.587 * x[:, 1:2] + 0.114 * x[:, 2:]
     x = weight * x + (1 - weight) * np.maximum(x, grey * 1.5 + 0.5)
-    return to_bytes(x + flakes + flakes[:, :, ::-1, ::-1])  # the flakes and the flakes turned round
+    return to_bytes(x + flakes + flakes[:, :, ::-1, ::-1])  # the flakes, and the same flakes rotated by 180°
 
 
 def frost(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
     """A weighted sum with a part of a picture of frost, cut out at random.
 
-    The pictures are the photographs of CIFAR-10-C where they are installed (`frost_pictures`); else a procedural
-    texture stands in for them.
+    The pictures are the photographs of CIFAR-10-C if they are installed (`frost_pictures`), and otherwise a procedural
+    texture.
     """
     ours, theirs = constants
     found = photographs()
@@ -39,7 +39,7 @@ def frost(images: Bytes, constants: tuple[float, float], draws: Draws) -> Bytes:
 
 
 def _crops(pictures: tuple[Bytes, ...], images: Bytes, draws: Draws) -> Floats:
-    """For each image a part of its size of one of the pictures [3, H, W], from 0 to 1."""
+    """For each image a crop of its size from one of the pictures [3, H, W], with values from 0 to 1."""
     height, width = images.shape[2:]
     which = draws.integers(len(pictures))
     row, column = draws.uniform(), draws.uniform()  # in [0, 1): pictures differ in size

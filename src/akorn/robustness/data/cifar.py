@@ -21,7 +21,7 @@ ARCHIVE = "cifar-10-python.tar.gz"
 
 _FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
 _META = "batches.meta"
-_MOST_BYTES = 256 * 2**20  # of one file; a batch of CIFAR-10 has 31 million
+_MOST_BYTES = 256 * 2**20  # of one file; a batch of CIFAR-10 has 31 million bytes
 
 
 def load_cifar10(folder: str | Path, split: Literal["train", "test"]) -> Pictures:
@@ -94,7 +94,7 @@ def _read_archive(path: Path, names: Iterable[str]) -> dict[str, bytes]:
         raise
     except Exception as error:  # damaged archives fail in tarfile, zlib, lzma or bz2, each in its own way
         raise AkornError(
-            f"{path} cannot be read as an archive of CIFAR-10, it is cut short or none ({error})"
+            f"{path} cannot be read as an archive of CIFAR-10, it is cut short or not an archive ({error})"
         ) from None
     return files
 
@@ -127,7 +127,7 @@ def _labels(values: Any, name: str) -> NDArray[np.int64]:
     if not isinstance(values, list | np.ndarray):
         raise AkornError(f"{name}: its labels are a {type(values).__name__}, expected a list of whole numbers")
     for value in (max(values, default=0), min(values, default=0)) if isinstance(values, list) else ():
-        if not 0 <= value <= 9:  # before NumPy sees it: it may fit no number of its
+        if not 0 <= value <= 9:  # before NumPy sees it: it may fit none of its types
             raise AkornError(f"{name}: a label is {value}, expected 0 to 9")
     labels = np.asarray(values)
     if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
@@ -149,7 +149,7 @@ def _classes(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def _dictionary(data: bytes, name: str) -> dict[str, Any]:
-    """The pickled dictionary, with its keys as text whichever Python wrote it."""
+    """The pickled dictionary, with its keys as text, whichever Python version wrote it."""
     content = read_pickle(data, name)
     if not isinstance(content, dict):
         raise AkornError(f"{name} holds a {type(content).__name__}, expected a dictionary as in CIFAR-10's files")

@@ -1,7 +1,7 @@
 """CIFAR-10-C from its `.npy` files: one file per corruption, the test set at severity 1, then at 2, and so on to 5.
 
 A folder that `akorn data make cifar10-c` wrote has a README.json beside them: it may hold fewer pictures, severities or
-corruptions, and its figures are ours, not those of the published set.
+corruptions, and figures from it are ours, not those of the published set.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class CorruptedSet:
     ours: bool
     """Whether `akorn data make cifar10-c` wrote them: figures on them are ours, not CIFAR-10-C's."""
     frost: str | None = None
-    """What its frost was made of, where we made it."""
+    """What its frost was made of, if we made it."""
     split: str = "test"
-    """Of which pictures of CIFAR-10 they were made: "test" or "valid"."""
+    """Which pictures of CIFAR-10 they were made from: "test" or "valid"."""
 
     @property
     def common(self) -> tuple[str, ...]:
-        """Those of the 15 that are there: a mean over them is CIFAR-10-C's only where the set is complete."""
+        """Those of the 15 that are there: a mean over them is CIFAR-10-C's only if the set is complete."""
         return tuple(name for name in self.names if name in COMMON)
 
     @property
     def complete(self) -> bool:
-        """Whether all 15 are there over which CIFAR-10-C is averaged."""
+        """Whether all 15 that CIFAR-10-C's mean is taken over are there."""
         return not self.missing
 
     def load(self, corruption: str) -> Pictures:
@@ -56,9 +56,9 @@ class CorruptedSet:
 
 
 def find_cifar10c(folder: str | Path, severity: int) -> CorruptedSet:
-    """Which corruptions a folder holds at a severity (1 to 5); no picture is read for it.
+    """Which corruptions a folder holds at a severity (1 to 5); no picture is read.
 
-    AkornError unless there is one at least, and all that are there could be loaded.
+    AkornError unless there is at least one, and all that are there can be loaded.
     """
     folder = Path(folder)
     check_severity(severity)
@@ -66,7 +66,7 @@ def find_cifar10c(folder: str | Path, severity: int) -> CorruptedSet:
     names = tuple(stored_corruptions(folder))
     if not names:
         raise AkornError(f"{folder} has no corruption, expected NAME.npy of at least one of {', '.join(ALL)}")
-    counts = [len(_open(folder, name, severity)[1]) for name in names]  # all the same, for they share their labels
+    counts = [len(_open(folder, name, severity)[1]) for name in names]  # all the same, since they share their labels
     missing = tuple(name for name in COMMON if name not in names)
     ours = made_by_us(folder)
     frost = _frost(folder) if ours and "frost" in names else None
@@ -100,7 +100,7 @@ def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any,
     if len(images) == 0 or len(images) % len(severities):
         raise AkornError(
             f"{folder / f'{corruption}.npy'} has {len(images)} pictures, "
-            f"expected as many at each of {len(severities)} severities"
+            f"expected equally many at each of {len(severities)} severities"
         )
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images):
         raise AkornError(
@@ -117,7 +117,7 @@ def _open(folder: Path, corruption: str, severity: int) -> tuple[np.ndarray[Any,
 
 def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
-        wrong = "is no folder" if folder.exists() else "does not exist"
+        wrong = "is not a folder" if folder.exists() else "does not exist"
         raise AkornError(f"{folder} {wrong}: expected the folder of CIFAR-10-C, with fog.npy and labels.npy")
 
 
@@ -146,12 +146,12 @@ def made_by_us(folder: str | Path) -> bool:
 
 
 def _frost(folder: Path) -> str:
-    """What frost was made of in a set of ours; the first ones do not tell, and had no photographs."""
+    """What frost was made of in one of our sets; the first ones do not say, and used no photographs."""
     return str((_about(folder) or {}).get("frost", PROCEDURAL))
 
 
 def _split(folder: Path) -> str:
-    """Which pictures were corrupted: those of the test, unless our README.json says otherwise."""
+    """Which pictures were corrupted: the test pictures, unless our README.json says otherwise."""
     about = _about(folder)
     return "valid" if about is not None and about.get("split") == "valid" else "test"
 
@@ -164,15 +164,15 @@ def _about(folder: Path) -> dict[str, Any] | None:
 
 
 def _load(path: Path) -> np.ndarray[Any, Any]:
-    """The array of a file, read where it is looked at."""
+    """The array of a file; only the parts that are used are read."""
     if not path.is_file():
         there = ", ".join(stored_corruptions(path.parent)) or "none"
         beside = "" if path.name == "labels.npy" else f"; corruptions in this folder: {there}"
         raise AkornError(f"{path} does not exist{beside}")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # cut short, no array at all, an array of objects
-        raise AkornError(f"{path} cannot be read as an array, it is cut short or none ({error})") from None
+    except Exception as error:  # cut short, not an array, or an array of objects
+        raise AkornError(f"{path} cannot be read as an array, it is cut short or not an array ({error})") from None
     if not isinstance(array, np.ndarray):  # an .npz under another name
         raise AkornError(f"{path} holds several arrays, expected one")
     return array

@@ -1,7 +1,8 @@
-"""CIFAR-10's validation pictures: a tenth of its training pictures, always the same, as many of each class.
+"""CIFAR-10's validation pictures: a tenth of its training pictures, always the same, equally many from each class.
 
-Of every class those whose bytes have the smallest SHA-256 are held out: 500 of its 5,000, and so 5,000 of all 50,000.
-That is as good as a draw, needs no seed, and depends on no library and on no order of the files.
+In every class, the pictures whose bytes have the smallest SHA-256 are held out: 500 of its 5,000, so 5,000 of all
+50,000. That is as good as a random draw, needs no seed, and does not depend on any library or on the order of the
+files.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from akorn.robustness.data.labelled_pictures import Pictures
 
 Split = Literal["all", "train", "valid", "test"]
 SHARE = 10
-"""One of so many training pictures is held out."""
+"""One in this many training pictures is held out."""
 
 
 def load_split(folder: str | Path, split: Split) -> Pictures:
-    """CIFAR-10's test pictures, all its 50,000 training pictures, or these divided: 45,000 "train", 5,000 "valid".
+    """CIFAR-10's "test" pictures, "all" its 50,000 training pictures, or one part of these: 45,000 "train", 5,000
+    "valid".
 
     folder: as `load_cifar10` takes it. The pictures stay in the order of the files.
     """
@@ -38,7 +40,7 @@ def load_split(folder: str | Path, split: Split) -> Pictures:
 
 
 def held_out(pictures: Pictures) -> Tensor:
-    """Which of the training pictures are for validation, bool [B]; of a class of two or more at least one."""
+    """Which of the training pictures are for validation, bool [B]; at least one from every class of two or more."""
     digests = [hashlib.sha256(picture.tobytes()).digest() for picture in pictures.images.cpu().numpy()]
     labels = pictures.labels.tolist()
     out = torch.zeros(len(pictures), dtype=torch.bool)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures of one size with a label each."""
+    """Pictures of one size, each with a label."""
 
     images: Tensor  # uint8 [B, 3, H, W]
     labels: Tensor  # int64 [B]

@@ -1,10 +1,10 @@
 """A reader of pickled plain values and NumPy arrays that runs nothing the file asks for.
 
-CIFAR-10 is published as pickles. Python's unpickler calls whatever a file names, and a list of allowed names still
-calls them with arguments of the file's choosing. So this is an interpreter of its own: it walks through the opcodes,
-builds dicts, lists, tuples, strings and numbers, and knows a handful of names (how NumPy writes an array, a dtype, a
-scalar, and how Python writes bytes in old protocols) as marks, from which it makes the array itself. Nothing is
-imported or called on behalf of the file; any other name is refused, by that name.
+CIFAR-10 is published as pickles. Python's unpickler calls whatever a file names, and a reader with a list of allowed
+names still calls them with arguments of the file's choosing. So this is a separate interpreter: it walks through the
+opcodes and builds dicts, lists, tuples, strings and numbers. A handful of names (those with which NumPy writes an
+array, a dtype or a scalar, and Python writes bytes in old protocols) are only markers, from which it makes the array
+itself. Nothing is imported or called on behalf of the file. Any other name is refused, and the error gives that name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Unreadable(Exception):
 
 @dataclass(frozen=True)
 class _Name:
-    """A name that the file gives and this reader knows; never the thing itself."""
+    """A name in the file that this reader knows; never the object itself."""
 
     kind: str
 
@@ -114,15 +114,15 @@ class _Machine:
 def read_pickle(data: bytes, name: str) -> Any:
     """The plain value in a pickle: dicts, lists, tuples, text, bytes, numbers, None and arrays of numbers.
 
-    Text of Python 2 comes as bytes. `name` is for the error, an AkornError, if the pickle is cut short, damaged, or
-    holds anything else.
+    Text written by Python 2 comes back as bytes. `name` is for the error message. AkornError if the pickle is cut
+    short, damaged, or holds anything else.
     """
     try:
         value = _run(data)
     except _Unreadable as error:
         raise AkornError(f"{name} cannot be read: {error}") from None
-    except Exception as error:  # pickletools and an empty stack complain of damaged files in many ways
-        raise AkornError(f"{name} cannot be read, it is cut short or no pickle ({error})") from None
+    except Exception as error:  # damaged files make pickletools and an empty stack fail in many ways
+        raise AkornError(f"{name} cannot be read, it is cut short or not a pickle ({error})") from None
     return value
 
 
@@ -143,12 +143,12 @@ def _run(data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The value with its arrays filled in; what holds itself or is only half made is refused."""
+    """The value with its arrays filled in; values that contain themselves or are incomplete are refused."""
     done: dict[int, Any] = {}
 
     def fill(item: Any, depth: int) -> Any:
         if depth > 20:
-            raise _Unreadable("its values lie too deep in each other")
+            raise _Unreadable("its values are nested too deeply")
         if isinstance(item, _Array):
             if item.value is None:
                 raise _Unreadable("it holds an array without contents")
@@ -181,7 +181,7 @@ def _new(kind: Callable[[], Any]) -> Callable[[_Machine, Any], None]:
 
 
 def _push_old_text(machine: _Machine, argument: str) -> None:
-    machine.push(argument.encode("latin-1"))  # pickletools has decoded Python 2's bytes so
+    machine.push(argument.encode("latin-1"))  # pickletools has decoded Python 2's bytes in this way
 
 
 def _tuple(length: int | None) -> Callable[[_Machine, Any], None]:
@@ -277,7 +277,7 @@ def _build(machine: _Machine, _: Any) -> None:
         case _DType() as target, (_, str() | bytes() as order, *_):
             target.order = order.decode("latin-1") if isinstance(order, bytes) else order
         case _:
-            raise _Unreadable("it changes the state of something that is no array")
+            raise _Unreadable("it changes the state of something that is not an array")
 
 
 def _dtype_code(code: str | bytes) -> str:

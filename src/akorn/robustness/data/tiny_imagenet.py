@@ -28,12 +28,13 @@ def load_tiny_imagenet(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Pictures:
-    """The pictures of a split, [B, 3, size, size], as bytes; labels count the sorted names (wnids) of the classes.
+    """The pictures of a split, [B, 3, size, size], as bytes; labels are places in the sorted list of class names
+    (wnids).
 
     folder: `tiny-imagenet-200`, or the folder that holds it, with `train/WNID/images/*.JPEG`, and `val/images/*.JPEG`
     listed in `val/val_annotations.txt`; or a file, a pack of the training pictures (`akorn data pack`). size: 64 as
-    they are, 32 to go with CIFAR-10 (each pixel the mean of four), or any other (Pillow's box filter). Grey pictures
-    become grey in three colours. `progress(done, count)` is called as pictures come in. AkornError if something is
+    they are, 32 to match CIFAR-10 (each pixel is the mean of four), or any other (Pillow's box filter). Grey pictures
+    become grey in three colours. `progress(done, count)` is called as pictures are read. AkornError if something is
     missing or unreadable.
     """
     if split not in ("train", "val"):
@@ -47,7 +48,7 @@ def load_tiny_imagenet(
     root = _find(Path(folder))
     classes = tuple(sorted(entry.name for entry in (root / "train").iterdir() if entry.is_dir()))
     if not classes:
-        raise AkornError(f"{root / 'train'} has no folder in it: expected one a class, such as n01443537")
+        raise AkornError(f"{root / 'train'} has no folder in it: expected one per class, such as n01443537")
     files = _train_files(root, classes) if split == "train" else _val_files(root, classes)
     images = _read_all(len(files), lambda place: _read(files[place][0], size), size, workers, progress)
     labels = torch.tensor([label for _, label in files], dtype=torch.int64)
@@ -61,7 +62,7 @@ def _read_all(
     workers: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> NDArray[np.uint8]:
-    """All pictures [count, 3, size, size], by threads, since Pillow decodes outside Python's lock."""
+    """All pictures [count, 3, size, size], read by threads, since Pillow releases Python's lock while it decodes."""
     images = np.empty((count, 3, size, size), dtype=np.uint8)
     done = 0
     with ThreadPoolExecutor(workers or cpu_count() or 1) as pool:
@@ -80,7 +81,7 @@ def _read_all(
 
 
 def _from_pack(path: Path, size: int, workers: int | None, progress: Callable[[int, int], None] | None) -> Pictures:
-    """The pictures of a pack; its names tell the classes: WNID/images/NAME.JPEG, perhaps below train."""
+    """The pictures of a pack; their names give the classes: WNID/images/NAME.JPEG, perhaps below train."""
     packs = [Pack(file) for file in parts_of(path)]
     places = [(pack, number) for pack in packs for number in range(len(pack))]
     wnids = [_class_of(path, pack.names[number]) for pack, number in places]
@@ -100,7 +101,7 @@ def _class_of(path: Path, name: str) -> str:
     parts = Path(name).parts
     parts = parts[1:] if parts[:1] == ("train",) else parts
     if len(parts) < 2:
-        raise AkornError(f"{path}: its picture {name!r} has no class, expected names as WNID/images/NAME.JPEG")
+        raise AkornError(f"{path}: its picture {name!r} has no class, expected names such as WNID/images/NAME.JPEG")
     return parts[0]
 
 
@@ -109,7 +110,7 @@ def _find(path: Path) -> Path:
         if (root / "train").is_dir():
             return root
     if not path.is_dir():
-        wrong = "is no folder" if path.exists() else "does not exist"
+        wrong = "is not a folder" if path.exists() else "does not exist"
         raise AkornError(f"{path} {wrong}: expected the folder tiny-imagenet-200")
     raise AkornError(f"{path} has no train folder: expected tiny-imagenet-200, with train/WNID/images/*.JPEG")
 
@@ -144,7 +145,7 @@ def _val_files(root: Path, classes: tuple[str, ...]) -> list[tuple[Path, int]]:
         if wnid not in label:
             raise AkornError(f"{listing}, line {number}: the class {wnid!r} has no folder in {root / 'train'}")
         if Path(name).name != name or not name:
-            raise AkornError(f"{listing}, line {number}: {name!r} is no file name")
+            raise AkornError(f"{listing}, line {number}: {name!r} is not a file name")
         files.append((root / "val" / "images" / name, label[wnid]))
     if not files:
         raise AkornError(f"{listing} lists no picture")
@@ -158,7 +159,7 @@ def _read(path: Path, size: int) -> NDArray[np.uint8]:
             return _fitted(picture, size, str(path))
     except AkornError:
         raise
-    except Exception as error:  # missing, cut short, no picture: Pillow and the codecs complain in many ways
+    except Exception as error:  # missing, cut short, not a picture: Pillow and the codecs fail in many ways
         raise AkornError(f"{path} cannot be read as a picture ({error})") from None
 
 

@@ -147,12 +147,12 @@ def run(options: Options) -> int:
     else:
         print_evaluation(found, nodes)
     if plain and model.has_energy and found.board_accuracy < 100:
-        say("akorn solve takes more steps and starts where a board needs them; --as-solve scores that")
+        say("akorn solve takes more steps and starts if a board needs them; --as-solve scores that")
     return 0
 
 
 def _check_effort(options: Options) -> None:
-    """Refuse what contradicts itself, before torch is imported."""
+    """Refuse contradictory options, before torch is imported."""
     if options.effort is None:
         if (options.sure is not None or options.stop != "confidence") and not options.as_solve:
             raise AkornError("--sure and --stop belong to --effort, such as --effort 64x2048")
@@ -165,7 +165,7 @@ def _check_effort(options: Options) -> None:
 
 
 def _effort(options: Options, device: str) -> Effort | None:
-    """The adaptive effort that is meant on a device of this type; None for so many steps and votes."""
+    """The adaptive effort to use on a device of this type; None for fixed steps and votes."""
     from akorn.sudoku.effort import SURE, Effort, usual
 
     sure = SURE if options.sure is None else options.sure
@@ -177,7 +177,7 @@ def _effort(options: Options, device: str) -> Effort | None:
 
 
 def _amount(options: Options) -> tuple[int | None, int]:
-    """The steps and votes that are meant; None for the steps of training."""
+    """The steps and votes to use; None for the steps of training."""
     steps, votes = (STEPS, VOTES) if options.as_solve else (None, 1)
     return (
         steps if options.steps is None else options.steps,
@@ -191,7 +191,7 @@ _AUROC: dict[SampleVote, str] = {
     "confidence": "auroc_confidence",
     "both": "auroc_both",
 }
-"""The area under the ROC curve by vote, as records call it."""
+"""The names in records of the area under the ROC curve, by vote."""
 
 
 def _more(found: Evaluation, nodes: NDArray[np.int64]) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _more(found: Evaluation, nodes: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _record(options: Options, found: Evaluation, nodes: NDArray[np.int64], fingerprint: str, device: str) -> Path:
-    """One record, under the model's name and the training's seed where its folder tells it."""
+    """Write one record, under the model's name and, where its folder has it, the seed of its training."""
     from akorn.ledger import record_evaluation
     from akorn.models import training_of
 
@@ -295,7 +295,7 @@ def _plot(
         }
         written.append(plots.plot_accuracy(by_votes, options.plots / "votes.png", against="votes K"))
         areas = ", ".join(f"{kind} {found.samples.auroc(kind):.3f}" for kind in found.samples.votes)
-        say(f"AUROC for right answers among those to a board: {areas}")
+        say(f"AUROC of right against wrong answers to the same board: {areas}")
     groups = {_label(options.model): by_nodes(nodes, found.solved)}
     groups |= {_label(other): by_nodes(nodes, each.solved) for other, each in beside.items()}
     written.append(plots.plot_by_nodes(groups, options.plots / "difficulty.png"))

@@ -37,14 +37,15 @@ class Options(CommonOptions):
     difficulty: Annotated[
         Literal["easy", "medium", "hard", "extreme"] | None, tyro.conf.arg(help_behavior_hint="(default: any)")
     ] = None
-    """How hard the boards are, by what our exact solver has to do. Easy and medium take no search, one node: easy is
-    solved by naked singles in at most 6 rounds, medium takes more rounds, or hidden singles and locked candidates too.
-    Hard takes a search of 2 to 10 nodes, extreme one of 11 or more. Unless --givens says otherwise they have 31-42,
-    28-36, 25-32 and 25-28 givens. Hard boards take about 0.05 s each, extreme ones 0.5 s."""
+    """How hard the boards are, measured by the work of our exact solver. Easy and medium boards take no search (one
+    node): easy ones are solved by naked singles in at most 6 rounds, medium ones take more rounds, or also hidden
+    singles and locked candidates. Hard boards take a search of 2 to 10 nodes, extreme ones 11 or more. Unless --givens
+    says otherwise they have 31-42, 28-36, 25-32 and 25-28 givens. Hard boards take about 0.05 s each, extreme ones 0.5
+    s."""
     nodes: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: any)")] = None
-    """In place of --difficulty and --givens: boards that take our exact solver at least so many search nodes, found by
-    climbing from board to board. Extreme boards mostly have 11 to 40, and those that people call the hardest some
-    hundreds. With 100 a board takes some seconds of one core."""
+    """Instead of --difficulty and --givens: boards for which our exact solver needs at least this many search nodes,
+    found by climbing from board to board. Extreme boards mostly have 11 to 40, and those that people call the hardest
+    have some hundreds. With 100, a board takes some seconds on one core."""
 
 
 def run(options: Options) -> int:

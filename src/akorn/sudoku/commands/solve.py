@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STEPS, VOTES = 64, 8  # if one of the two is given, for the other; `akorn eval --as-solve` has the same
 BATCH = 1000  # boards that are read, solved and answered at a time
 ENERGY = "summed energy"  # the energies of all steps together, which an energy vote compares
-NODES = 10_000  # of the exact search for another solution, some 0.25 s; the hardest boards known take a few thousand
+NODES = 10_000  # of the exact search for another solution, about 0.25 s; the hardest boards known take a few thousand
 
 _WRONG: dict[Solutions, str] = {0: "this board has no solution", "several": "this board has several solutions"}
 
@@ -93,7 +93,7 @@ def run(options: Options) -> int:
 
     solver = Solver.from_pretrained(options.model, options.device, backend=options.backend)
     if (options.watch or options.gif is not None) and not solver.can_watch:
-        raise AkornError(f"{options.model}: --watch and --gif want a file of single steps (akorn export --steps 1)")
+        raise AkornError(f"{options.model}: --watch and --gif need a file of single steps (akorn export --steps 1)")
     effort = _effort(options, solver.device.type)
     tally = _Tally(effort)
     for batch in _batches(first, lines):
@@ -122,7 +122,7 @@ def _check_amount(options: Options) -> None:
 
 
 def _effort(options: Options, device: str) -> Effort | None:
-    """The adaptive effort on a device of this type; None for so many steps and votes."""
+    """The adaptive effort on a device of this type; None for fixed steps and votes."""
     from akorn.sudoku.effort import Effort, usual
 
     if options.steps is not None or options.votes is not None:

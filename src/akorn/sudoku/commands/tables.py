@@ -66,7 +66,7 @@ def _print_votes(samples: Samples) -> None:
 
 
 def _print_spent(spent: Spent) -> None:
-    """What adaptive effort came to."""
+    """What adaptive effort was spent."""
     console = Console()
     table = Table(box=None, header_style="bold")
     for heading in ("starts", "steps", "boards that ended here", "accuracy %"):

@@ -22,9 +22,10 @@ class Options(CommonOptions):
     """Open a page to play with: watch oscillators solve Sudoku, synchronise and name pictures. All in the browser."""
 
     port: int = PORT
-    """Where to listen; 0 takes any port that is free."""
+    """The port to listen on; 0 takes any that is free."""
     host: str = "127.0.0.1"
-    """Whom to listen to: this machine alone, unless another address is given (0.0.0.0: everyone who can reach it)."""
+    """The address to listen on: by default only this machine can see the page; 0.0.0.0 is for everyone who can reach
+    it."""
     browser: bool = True
     """Open the page in the browser."""
     out: Path | None = None
@@ -32,7 +33,7 @@ class Options(CommonOptions):
     docs: str | None = None
     """With --out: where the documentation is, for the page's link to it; by default the README beside it."""
     webgpu: Annotated[Path | None, tyro.conf.arg(metavar="TGZ")] = None
-    """onnxruntime-web's npm package, which has its build for WebGPU: the page then uses a GPU where there is one."""
+    """onnxruntime-web's npm package, which has its build for WebGPU: the page then uses a GPU if there is one."""
 
 
 def run(options: Options) -> int:
@@ -59,7 +60,7 @@ def run(options: Options) -> int:
         say(f"akorn's page is at {server.url} (Ctrl-C ends it)")
         if options.json:
             print_json({"url": server.url, "host": options.host, "port": server.port})
-            sys.stdout.flush()  # whoever reads it waits for it, and this goes on
+            sys.stdout.flush()  # the reader waits for it, and this process goes on
         if options.browser:  # some browsers keep the caller waiting until they are closed
             Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
         server.serve_forever()
