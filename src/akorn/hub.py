@@ -30,8 +30,8 @@ from akorn.model_cards import CARD
 from akorn.near_folders import near_folders
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
-from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
-from akorn.stored import StoredType, from_stored, to_stored
+from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, StoredType, as_json
+from akorn.stored import from_stored, to_stored
 
 __all__ = [
     "CONFIG",

@@ -1,14 +1,14 @@
 """How a model's tensors are stored in its file: in 16 or 32 bits, or the large ones in 8 bits with a scale per row.
 
-In `int8`, a matrix or kernel w becomes whole numbers q from −127 to 127, and one scale s for each row, that is, for each
-output (the first axis):
+In `int8`, a large matrix or kernel w becomes whole numbers q from −127 to 127, and one scale s for each row, that is,
+for each output (the first axis):
 
     s_i = max_j |w_ij| / 127,    q_ij = round(w_ij / s_i),    w_ij ≈ s_i q_ij
 
 so that no number is off by more than half its scale. A kernel has one scale for each output channel, and GTA's matrices
-have one for each token. In the file, q has the tensor's own name, and its scales have that name with `.int8_scale` after
-it. Scales are bfloat16: with their 8 significant bits all products s q are exact in float32, so writing what was read
-gives the same file.
+have one for each token. In the file, q has the tensor's own name; that of its scales ends in `.int8_scale`. Scales are
+bfloat16: with their 8 significant bits all products s q are exact in float32, so writing what was read gives the same
+file. Vectors and small tensors are float16.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ import torch
 from torch import Tensor
 
 from akorn.errors import AkornError
+from akorn.settings import StoredType
 
-__all__ = ["SCALE", "StoredType", "dequantise", "from_stored", "quantise", "to_stored"]
+__all__ = ["SCALE", "WORTH", "dequantise", "from_stored", "quantise", "to_stored"]
 
-StoredType = Literal["float16", "bfloat16", "float32", "int8"]
-"""How weights are stored. In int8, small tensors and vectors are float16."""
 SCALE = ".int8_scale"
 """What follows a tensor's name in the name of its scales."""
 
+WORTH = 2**14
+"""The fewest numbers for which 8 bits are worth it, as in 128 × 128; smaller tensors would save next to nothing."""
+
 _LARGEST = 127
-_WORTH = 2**14  # numbers in a tensor, as in 128 × 128: smaller ones save nothing that one would see
 _ROW = 16  # numbers in a row, so that scales are a small part
 
 
@@ -85,7 +86,7 @@ def dequantise(whole: Tensor, scale: Tensor) -> Tensor:
 
 def _pays(name: str, tensor: Tensor) -> bool:
     """Whether 8 bits are for this tensor: a large one with rows, no statistic."""
-    large = tensor.ndim >= 2 and tensor.numel() >= max(_WORTH, _ROW * len(tensor))
+    large = tensor.ndim >= 2 and tensor.numel() >= max(WORTH, _ROW * len(tensor))
     return large and tensor.is_floating_point() and not _statistic(name)
 
 
