@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.hub import HubModel, read_folder
+from akorn.hub import HubModel, read_config, read_folder
 from akorn.ledger import write_record
 from akorn.models import load_model
 from akorn.objects import generate
@@ -67,7 +67,10 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
     began = time.monotonic()
+    if words.starts < 2:
+        raise AkornError(f"--starts must be at least 2, got {words.starts}")
     folder: Path = words.folder
+    name = folder.resolve().name
     stored = read_folder(folder)
     before, after = load_model(folder), load_model(folder)
     packed = to_stored(before.stored_state(), "int8")
@@ -78,7 +81,7 @@ def main() -> None:
             f"{folder}: its weights are in 8 bits already, or too small for them: there is nothing to compare"
         )
     count = words.count if words.count is not None else COUNTS[stored.task]
-    ask, truth, fingerprint = asking(stored.task, folder.resolve().name, count, words)
+    ask, truth, fingerprint = asking(stored.task, name, count, words)
     answers = {
         bits: [ask(model, seed) for seed in range(words.starts)]
         for bits, model in (("16 bits", before), ("8 bits", after))
@@ -87,16 +90,15 @@ def main() -> None:
     if truth is not None:
         for bits, asked in answers.items():
             found |= calibrated(asked, truth, bits)
-    for name, value in found.items():
-        print(f"{value:8.3f}  {name}", flush=True)
+    for metric, value in found.items():
+        print(f"{value:8.3f}  {metric}", flush=True)
     if words.record is not None:
+        settings = {"model": name, "count": count, "starts": words.starts, "dtype": "int8"}
+        boards = {"steps": words.steps, "file": words.data.name} if stored.task == "sudoku" else {"split": words.split}
         path = write_record(
-            "bench", f"stored-weights-{folder.resolve().name}", found,
-            config={"model": folder.resolve().name, "count": count, "starts": words.starts, "dtype": "int8"}
-            | ({"steps": words.steps} if stored.task == "sudoku" else {"split": words.split})
-            | ({"file": words.data.name} if stored.task == "sudoku" else {}),
-            seed=0, data_fingerprint=fingerprint, wall_time=time.monotonic() - began, device="cpu", folder=words.record,
-            extra={"weights": rounded, "bytes": sizes(packed, before)},
+            "bench", f"stored-weights-{name}", found, config=settings | boards, seed=0, data_fingerprint=fingerprint,
+            wall_time=time.monotonic() - began, device="cpu", folder=words.record,
+            extra={"weights_sha256": read_config(folder).sha256, "weights": rounded, "bytes": sizes(packed, before)},
         )  # fmt: skip
         print(f"recorded in {path}")
 
