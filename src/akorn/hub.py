@@ -1,7 +1,7 @@
 """Models in folders, in the Hugging Face hub's layout: weights, config and card. Damaged folders are refused.
 
     folder/
-        model.safetensors     weights, in 16 bits by default; float32 again once loaded
+        model.safetensors     weights, in 16 bits by default, or 8 (`akorn.stored`); float32 again once loaded
         config.json           task, architecture, settings, and the sha256 of the weights
         README.md             the model card
 
@@ -15,7 +15,7 @@ import json
 import os
 from abc import ABC
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from huggingface_hub import ModelCard, PyTorchModelHubMixin, snapshot_download
@@ -30,7 +30,8 @@ from akorn.model_cards import CARD
 from akorn.near_folders import near_folders
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
-from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, as_json
+from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, StoredType, as_json
+from akorn.stored import from_stored, to_stored
 
 __all__ = [
     "CONFIG",
@@ -58,8 +59,6 @@ WEIGHTS = WEIGHTS_FILE
 """The name of the file with the weights."""
 CONFIG = CONFIG_FILE
 """The name of the file with the settings."""
-StoredType = Literal["float16", "bfloat16", "float32"]
-"""How weights are stored."""
 
 
 class Config(NamedTuple):
@@ -114,6 +113,8 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     ) -> str | None:
         """Write the model's folder; `card` is the text of its README, by default a short one.
 
+        dtype: how weights are stored. "int8" halves the file of "float16": large matrices and kernels are rounded to
+        8 bits, with a scale per row.
         `config` and `model_card_kwargs` are arguments of the hub's own methods; they are ignored here.
         """
         folder = Path(save_directory)
@@ -151,10 +152,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
 
 def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", card: str | None = None) -> None:
     """Write weights, config and card; each file is written atomically, the config last."""
-    if dtype not in ("float16", "bfloat16", "float32"):
-        raise ValueError(f"dtype is {dtype!r}, expected float16, bfloat16 or float32")
-    stored = {name: _narrow(name, tensor, dtype) for name, tensor in model.stored_state().items()}
-    content = to_safetensors(stored, metadata={"format": "pt"})
+    content = to_safetensors(to_stored(model.stored_state(), dtype), metadata={"format": "pt"})
     config = {
         "library": LIBRARY,
         "version": VERSION,
@@ -190,9 +188,10 @@ def read_folder(folder: Path) -> Folder:
     if hashlib.sha256(content).hexdigest() != config.sha256:
         raise AkornError(f"{file}: damaged, its content does not match {CONFIG} (sha256 differs)")
     try:
-        weights = parse_safetensors(content)
+        stored = parse_safetensors(content)
     except (SafetensorError, ValueError) as error:
         raise AkornError(f"{file}: damaged, not readable as safetensors ({error})") from error
+    weights = from_stored(stored, file)
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not bool(tensor.float().isfinite().all()):
             raise AkornError(f"{file}: tensor {name!r} has values that are not finite (NaN or infinite)")
@@ -235,20 +234,6 @@ def default_card(model: HubModel) -> str:
         f"A model of the Python package `{LIBRARY}` with {count:,} parameters.\n\n"
         f"| setting | value |\n|---|---|\n{settings}\n"
     )
-
-
-def _narrow(name: str, tensor: Tensor, dtype: StoredType) -> Tensor:
-    """The tensor in its stored form: floating point in `dtype`, everything else unchanged.
-
-    BatchNorm's statistics also stay unchanged: a variance may be too large for 16 bits.
-    """
-    tensor = tensor.detach().cpu()
-    if not tensor.is_floating_point() or name.rpartition(".")[2] in ("running_mean", "running_var"):
-        return tensor.contiguous()
-    narrow = tensor.to(getattr(torch, dtype)).contiguous()
-    if not bool(narrow.isfinite().all()):
-        raise AkornError(f"tensor {name!r} has values that are not finite, or overflow in {dtype}: nothing was written")
-    return narrow
 
 
 def _read_config(file: Path) -> dict[str, Any]:

@@ -14,6 +14,8 @@ CONFIG_FILE = "config.json"
 """The file in a model's folder that holds its settings."""
 WEIGHTS_FILE = "model.safetensors"
 """The file beside it that holds the weights."""
+StoredType = Literal["float16", "bfloat16", "float32", "int8"]
+"""How weights are stored. In int8, large matrices and kernels have 8 bits and a scale per row; the rest is float16."""
 
 LIMIT = 2**16
 """The largest whole number among the settings, unless `LIMITS` says otherwise: a mistyped or forged one would keep a

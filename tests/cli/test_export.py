@@ -43,6 +43,19 @@ def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
     assert any(not torch.equal(average[name], value) for name, value in last.items())
 
 
+def test_a_run_gives_weights_in_8_bits(akorn_here: Akorn, tmp_path: Path) -> None:
+    """Near to those in 16, in about half the bytes."""
+    words = ["train", "tetrominoes_akorn", *TINY, "--model.channels", 128, "--out", "run"]
+    assert akorn_here(*words).returncode == 0
+    for dtype in ("float16", "int8"):
+        assert akorn_here("export", "run", "--dtype", dtype, "--out", dtype).returncode == 0
+    sizes = [(tmp_path / dtype / "model.safetensors").stat().st_size for dtype in ("int8", "float16")]
+    assert sizes[0] < 0.6 * sizes[1]
+    wide, narrow = (load_model(tmp_path / dtype).state_dict() for dtype in ("float16", "int8"))
+    for name, value in wide.items():
+        torch.testing.assert_close(narrow[name], value, rtol=0, atol=float(value.abs().max()) / 127)
+
+
 def test_the_run_goes_on_with_other_weights(akorn_here: Akorn, tmp_path: Path) -> None:
     """The choice of weights changes nothing in the run, so it can be made again."""
     assert akorn_here("train", "tetrominoes_akorn", *TINY, "--out", "run").returncode == 0

@@ -95,6 +95,8 @@ def test_what_cannot_be_written(akorn_here: Akorn, tmp_path: Path, mine: str) ->
         (["sudoku", "--format", "onnx", "--out", "board.pt2"], ["must end in .onnx"]),
         (["sudoku", "--format", "onnx", "--steps", 0], ["--steps must be at least 1, got 0"]),
         (["sudoku", "--format", "onnx", "--weights", "last"], ["--weights is for the checkpoints of a run"]),
+        (["sudoku", "--format", "onnx", "--dtype", "int8"], ["--dtype is for folders"]),
+        (["run", "--dtype", "int4"], ["dtype"]),
         (["cifar10-conv", "--format", "onnx", "--steps", 4], ["--steps 4: the steps of a classifier"]),
         (["run", "--steps", 4], ["--steps is for --format onnx and pt2"]),
     ]:

@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from akorn import __version__
@@ -104,6 +105,26 @@ def test_the_file_says_what_it_is(name: str) -> None:
     ports = json.loads(facts["interface"])
     assert [port["name"] for port in ports["inputs"]] == ["puzzle", "state"]
     assert [port["shape"] for port in ports["outputs"]] == [value.shape for value in session(name).get_outputs()]
+
+
+@torch.no_grad()
+def test_weights_in_8_bits_keep_them(tmp_path: Path) -> None:
+    """As whole numbers with scales, whichever way the exporter turned the matrices; the answers are torch's."""
+    torch.manual_seed(0)
+    build(SudokuConfig(channels=128, heads=4)).save_pretrained(tmp_path, dtype="int8")
+    stored = load_file(tmp_path / WEIGHTS_FILE)
+    model = load_model(tmp_path)
+    assert isinstance(model, SudokuModel)
+    run = program(model, 2)
+    content = to_onnx(run, {})
+    arrays = [onnx.numpy_helper.to_array(weight) for weight in onnx.load_from_string(content).graph.initializer]
+    wanted = sorted(tensor.numel() for tensor in stored.values() if tensor.dtype == torch.int8)
+    assert sorted(array.size for array in arrays if array.dtype == np.int8) == wanted != []
+    assert len(content) < (tmp_path / WEIGHTS_FILE).stat().st_size + 200_000
+    given = run.examples(2, seed=4)
+    fed = {port.name: array.numpy() for port, array in zip(run.inputs, given, strict=True)}
+    for found, told in zip(onnxruntime.InferenceSession(content).run(None, fed), run(*given), strict=True):
+        assert relative(found, told) < 1e-4
 
 
 @torch.no_grad()

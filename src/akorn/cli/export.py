@@ -15,6 +15,7 @@ from akorn.ledger import write_training
 from akorn.models import room_of_model
 from akorn.rooms import build, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
+from akorn.settings import StoredType
 
 if TYPE_CHECKING:
     from akorn.engine.checkpoint import Checkpoint
@@ -33,6 +34,9 @@ class Options(CommonOptions):
     weights: Literal["average", "last"] | None = None
     """For a run: the moving average of the weights, or the last weights. By default the recipe decides; if there is no
     average yet, the last weights are exported."""
+    dtype: StoredType | None = None
+    """For a folder: how the weights are stored, by default float16. int8 takes half the bytes: large matrices and
+    kernels are rounded to 8 bits, with a scale per row."""
     out: Path | None = None
     """The model's folder, by default RUN/model-WEIGHTS or beside the checkpoint. Or the file, by default NAME.FORMAT in
     this folder."""
@@ -58,7 +62,7 @@ def run(options: Options) -> int:
     name = found.facts["recipe"]
     home = options.run if found.path != options.run else options.run.parent  # nothing is put into a checkpoint
     folder = options.out if options.out is not None else home / f"model-{which}"
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, dtype=options.dtype or "float16")
     config, overrides = found.facts["config"], _overrides(recipes()[name](), found.facts, which)
     write_training(
         folder, recipe=name, seed=config["seed"], precision=config["precision"], weights=which, steps=found.step,
@@ -75,6 +79,8 @@ def _write_file(options: Options) -> int:
     """A model as one file, by its room's description."""
     if options.run is None:
         raise AkornError("akorn export needs the name of shipped weights, a model's folder or a run's")
+    if options.dtype is not None:
+        raise AkornError("--dtype is for folders: a file stores weights in as many bits as they need")
     name = options.run.resolve().name if options.run.exists() else str(options.run).rpartition("/")[2]
     path = options.out if options.out is not None else Path(f"{name}.{options.format}")
     if options.steps is not None and options.steps < 1:
