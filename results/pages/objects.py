@@ -22,7 +22,7 @@ from results.pages import quoted
 from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.mends import MARKED, mended
 from results.pages.objects_own import TRIED, WEIGHTS, most_pictures
-from results.pages.photos import CHOICES, PHOTOS
+from results.pages.photos import CHOICES, LOSSES, PHOTOS
 from results.pages.trials import epochs, is_trial
 
 
@@ -256,7 +256,7 @@ NATURAL = Table(
     always=True,
 )
 
-TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, PHOTOS, CHOICES, WEIGHTS, UPTILING, NUMBERS, TRIED)
+TABLES = (SYNTH, SHAPES_TABLE, CLEVRTEX_TABLE, NATURAL, PHOTOS, LOSSES, CHOICES, WEIGHTS, UPTILING, NUMBERS, TRIED)
 
 TITLE = "Object discovery: all tables"
 INTRO = """\

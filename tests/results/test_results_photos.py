@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from akorn.ledger.tables import chosen
+from akorn.ledger.tables import Table, chosen
 from results.pages import objects
-from results.pages.photos import PHOTOS
+from results.pages.photos import LOSSES, PHOTOS
 
 
 def record(name: str = "photos_akorn", overrides: dict[str, Any] | None = None, **config: object) -> dict[str, Any]:
@@ -27,8 +27,14 @@ def record(name: str = "photos_akorn", overrides: dict[str, Any] | None = None, 
     }  # fmt: skip
 
 
-def filled(found: dict[str, Any]) -> list[str]:
-    return [row.label for row in PHOTOS.rows if any(chosen([found], cell) for cell in row.cells)]
+def filled(found: dict[str, Any], table: Table = PHOTOS) -> list[str]:
+    return [row.label for row in table.rows if any(chosen([found], cell) for cell in row.cells)]
+
+
+def trial(**overrides: object) -> dict[str, Any]:
+    said = {"train.steps": 1500, "valid.count": 1464, "train.batch_size": 256}
+    said |= {name.replace("__", "."): value for name, value in overrides.items()}
+    return {**record(), "kind": "train", "overrides": said, "config": {}}
 
 
 @pytest.mark.parametrize(
@@ -38,10 +44,8 @@ def filled(found: dict[str, Any]) -> list[str]:
         (record("photos_itrsa"), "ItrSA, SimCLR"),
         (record("floor:colours"), "colours"),
         (record(uptile=1), "AKOrN, SimCLR, without up-tiling"),
-        (record(overrides={"loss.dense": 1.0}), "AKOrN, SimCLR and patches"),
-        (record(overrides={"loss.dense": 1.0, "loss.simclr": 0.0, "train.epochs": 30}), "AKOrN, patches alone"),
-        (record(read="x"), "AKOrN, SimCLR, states x clustered"),
-        (record(clusters="auto"), "AKOrN, SimCLR, number of clusters chosen by the data"),
+        (record("photos_akorn_dense", {"init": "model"}), "AKOrN, SimCLR and patches (`photos`)"),
+        (record("photos_akorn_dense", places=0.5), "the same, clusters look at places too"),
         (record(data="coco", clusters=7, pictures=158), "AKOrN, SimCLR"),
     ],
 )
@@ -58,10 +62,21 @@ def test_a_record_fills_its_own_row_alone(found: dict[str, Any], label: str) -> 
         record(clusters=5),
         record(read="x", least=0.02),
         record(overrides={"model.channels": 512}),
+        record(overrides={"loss.dense": 1.0}),
+        record(overrides={"train.steps": 1500}),
     ],
 )
 def test_other_protocols_fill_no_row(found: dict[str, Any]) -> None:
     assert filled(found) == []
+
+
+def test_trials_have_a_table_of_their_own() -> None:
+    assert filled(trial(), LOSSES) == ["AKOrN, SimCLR"]
+    assert filled(trial(loss__regions=1.0), LOSSES) == ["AKOrN, SimCLR and regions"]
+    assert filled(trial(train__optimiser__name="muon"), LOSSES) == ["AKOrN, SimCLR, Muon instead of Adam"]
+    assert filled(trial(loss__regions=2.0), LOSSES) == []
+    assert filled(trial(valid__count=320), LOSSES) == []
+    assert filled(trial(), PHOTOS) == []
 
 
 def test_the_protocol_and_the_errors_are_named() -> None:

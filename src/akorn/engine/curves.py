@@ -50,7 +50,7 @@ def plot_curves(
             axes.plot(places, values, label=shown, linewidth=1.4, marker=marker, color=f"C{number % 10}", alpha=0.85)
     axes.set(
         xlabel="step" if epoch_steps is None else "epoch",
-        ylabel=metric.replace("_", " "),
+        ylabel=f"{metric.removeprefix('eval/')}, validation" if metric.startswith("eval/") else metric,
         yscale="log" if log else "linear",
     )
     axes.grid(alpha=0.3)
