@@ -30,7 +30,7 @@ def stands_on(records: Sequence[Record], metric: Metric) -> str:
     """
     said = dict.fromkeys(_one(record, metric) for record in records)
     text = "; ".join(said) or "–"
-    evaluated = [record for record in records if record["kind"] == "eval"]
+    evaluated = [record for record in records if record["kind"] == "eval" and ":" not in record["name"]]  # no floors
     return f"{text} †" if evaluated and not any(map(mended, evaluated)) else text
 
 
@@ -63,6 +63,8 @@ def _pictures(record: Record) -> str:
     config = record["config"]
     data = str(config.get("data")).lower().replace("_", "-").removesuffix("-test")
     split = {"valid": "validation"}.get(str(config.get("split", "test")), "test")
+    if data == "voc" and split == "test":
+        return f"{int(config['pictures']):,} pictures of Pascal VOC's val"
     own = " of our own" if data in PICTURES and config.get("source", "generated") == "generated" else ""
     return f"{int(config['pictures']):,} {PICTURES.get(data, data)} {split} pictures{own}"
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_written(akorn_here: Akorn, tmp_path: Path, mine: str) ->
         (["sudoku", "--format", "onnx", "--weights", "last"], ["--weights is for the checkpoints of a run"]),
         (["sudoku", "--format", "onnx", "--dtype", "int8"], ["--dtype is for folders"]),
         (["run", "--dtype", "int4"], ["dtype"]),
-        (["cifar10-conv", "--format", "onnx", "--steps", 4], ["--steps 4: the steps of a classifier"]),
+        (["cifar10-conv", "--format", "onnx", "--steps", 4], ["--steps 4: a classifier runs as many steps"]),
         (["run", "--steps", 4], ["--steps is for --format onnx and pt2"]),
     ]:
         assert_refused(akorn_here("export", *words), *parts_told)

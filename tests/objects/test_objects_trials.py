@@ -43,7 +43,7 @@ BOTH = {
     "train.carry.segments": None, "train.carry.halt": True, "data.size": None, "data.bad": "refuse",
     "data.endless": False, "valid.size": None, "loss.simclr": 1.0, "loss.dense": 0.0, "loss.regions": 0.0,
     "loss.masked": 0.0, "loss.prototypes": 0.0, "loss.samples": 8, "loss.region_count": 8, "loss.within": True,
-    "loss.hidden": 0.6, "loss.prototype_count": 512,
+    "loss.hidden": 0.6, "loss.prototype_count": 512, "loss.alike": "colours",
 }  # fmt: skip
 REMOVED: dict[str, dict[str, Any]] = {
     "shapes_vit": {

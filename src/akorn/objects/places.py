@@ -73,7 +73,8 @@ def feature_regions(features: Tensor, count: int) -> Tensor:
 def _from_blocks(maps: Tensor, count: int) -> Tensor:
     """k-means of the points of maps [B, F, h, w], a few rounds from a grid of blocks: labels [B, h, w]."""
     points = maps.flatten(2).mT  # [B, P, F]
-    member = blocks(count, *maps.shape[2:], points.device).flatten(2).expand(len(points), -1, -1)  # [B, R, P]
+    height, width = maps.shape[2:]
+    member = blocks(count, height, width, points.device).flatten(2).expand(len(points), -1, -1)  # [B, R, P]
     label = member.argmax(1)
     for _ in range(_ROUNDS):
         means = (member @ points) / member.sum(2, keepdim=True).clamp(min=1)  # [B, R, F]
@@ -81,7 +82,7 @@ def _from_blocks(maps: Tensor, count: int) -> Tensor:
         far = far.masked_fill((member.sum(2) == 0)[:, None], torch.inf)  # a region that lost all its points is gone
         label = far.argmin(2)
         member = _members(label, count, points)
-    return label.unflatten(1, maps.shape[2:])
+    return label.unflatten(1, (height, width))
 
 
 def seen_regions(labels: Tensor, boxes: Tensor, mirrored: Tensor, grid: Grid) -> Tensor:
