@@ -63,6 +63,10 @@ def test_grey_is_seen_also_where_it_is_stored_as_colours(here: Path) -> None:
 def test_a_large_picture_is_a_warning(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Image.new("RGB", (900, 600), (90, 80, 70)).save("photo.jpg")
     assert run("photo.jpg") == 0
+    told = capsys.readouterr().err
+    assert "photos (objects in photographs, found without labels) was trained on photographs" in told
+    assert "was trained on drawings" not in told
+    assert run("photo.jpg", "--model", "dsprites") == 0
     assert "900 × 600 pixels, and dsprites was trained on drawings of 64 × 64" in capsys.readouterr().err
     assert run("photo.jpg", "in/colour.png", "--json", "--model", "tetrominoes") == 0
     large, small = (json.loads(line) for line in capsys.readouterr().out.splitlines())

@@ -18,8 +18,10 @@ from akorn.objects.model import build
 from akorn.objects.recipes import RECIPES
 
 HERE = [name for name in RECIPES.shipped if name in list_models(pretrained=True)]
-# What a model must reach on the first 24 test pictures: less than its card says of all, far more than chance.
-AT_LEAST = {"tetrominoes": (80, 50), "dsprites": (65, 55), "shapes": (62, 42)}
+# What a model must reach on the first 24 test pictures: less than its card says of all, far more than chance. There are
+# no generated photographs; coloured sprites are the next best.
+AT_LEAST = {"tetrominoes": (80, 50), "dsprites": (65, 55), "shapes": (62, 42), "photos": (25, 33)}
+DATA = {"photos": "dsprites"}
 
 
 @pytest.mark.slow
@@ -31,7 +33,7 @@ def test_a_model_that_ships(name: str) -> None:
         assert word in card
     assert (training_of(name) or {})["recipe"] == RECIPES.shipped[name]
     model = create_model(name, pretrained=True)
-    found = evaluate(model, generate(name, "test", 24))
+    found = evaluate(model, generate(DATA.get(name, name), "test", 24))
     fg_ari, mbo = AT_LEAST[name]
     assert found.scores["fg_ari"] >= fg_ari
     assert found.scores["mbo"] >= mbo
