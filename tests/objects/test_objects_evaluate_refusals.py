@@ -150,3 +150,10 @@ def test_k_means_takes_the_memory_that_is_reckoned(patches: int, channels: int, 
     live = np.cumsum([event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())])
     reckoned = kmeans_memory(patches, channels, components, clusters, torch.device("cpu"))
     assert 0.85 * reckoned < live.max() < 1.25 * reckoned
+
+
+@pytest.mark.parametrize(("weight", "shown"), [(-0.5, "-0.5"), (float("nan"), "nan"), (float("inf"), "inf")])
+def test_an_impossible_weight_of_places(weight: float, shown: str) -> None:
+    model = build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=1))
+    with pytest.raises(AkornError, match=f"the weight of places is {shown}, expected 0 or more"):
+        Segmenter(model, SegmentSettings(places=weight))

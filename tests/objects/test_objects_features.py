@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.objects.features import as_masks, as_points, enlarge, principal_components, uptile
+from akorn.objects.cluster import average_linkage
+from akorn.objects.features import as_masks, as_points, enlarge, principal_components, uptile, with_places
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -84,3 +85,23 @@ def test_masks_are_the_labels_of_the_nearest_patches() -> None:
     labels = torch.tensor([[0, 1, 2, 3]])
     assert as_masks(labels, (2, 2), (4, 4))[0].tolist() == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3]]
     assert as_masks(labels[:, :3], (1, 3), (1, 5))[0].tolist() == [[0, 0, 1, 2, 2]]
+
+
+def test_places_are_two_more_coordinates() -> None:
+    points = torch.randn(2, 12, 5, generator=torch.Generator().manual_seed(0)).double()
+    more = with_places(points, (3, 4), 0.5)
+    assert torch.equal(more[:, :, :5], points)
+    assert more[0, -1, 5:].tolist() == [0.5, 0.5]  # the last patch is as far down and to the right as there is
+    near = (more[:, 1] - more[:, 0])[:, 5:].norm(dim=1)
+    torch.testing.assert_close(near, torch.full((2,), 0.5 / 3, dtype=torch.float64))
+
+
+def test_places_tell_alike_things_apart() -> None:
+    """Two things look the same. Only their places separate them, and only if places count."""
+    looks = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
+    looks[..., 3:6] = 1  # thing, other, thing
+    features = torch.cat((looks, 1 - looks), 1)
+    apart = average_linkage(with_places(as_points(features), (1, 9), 2.0)).cut(3)[0].tolist()
+    assert apart == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    together = average_linkage(as_points(features)).cut(2)[0].tolist()
+    assert together == [0, 0, 0, 1, 1, 1, 0, 0, 0]
