@@ -106,7 +106,7 @@ OBJECTS = Section(
             OPEN,
             "The paper compares a model trained on ImageNet for 400 epochs with DINO, MoCo v3 and MAE. Ours sees"
             " pictures of 64 pixels and learns for two minutes. At this size AKOrN is ahead of a ViT and of ItrSA with"
-            " as many parameters, the same pictures and the same training, and of clusters of colours and places; on"
+            " about as many parameters, the same pictures and steps, and of clusters of colours and places; on"
             " the few pictures of COCO it is ahead of the two networks, but not of colours and places. It is far from"
             " the paper's figures, and more steps of this size no longer help: its scores stop rising after half of"
             " them.",
