@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=2 python benchmarks/solve_cpu.py [--record results]
 
-8 starts of one board through T = 128, float32, energies included. "products" are the four of a step, with arrays that
-are there already: W^QKV x, QKᵀ, AV and W^O o; "packed" are the same with weights that oneDNN has packed; "plain" is
-the layer's own loop; "solve" is `akorn.nn.solve_steps`.
+8 starts of one board through T = 128, float32, energies included. "products" are those of a step, with arrays that are
+there already: W^QKV x, QKᵀ, AV, W^O o and, if the coupling has an MLP, its two; "packed" are the same with weights that
+oneDNN has packed; "plain" is the layer's own loop; "solve" is `akorn.nn.solve_steps`.
 All take turns, medians count. The error is against float64 after 8 steps, before small differences have grown.
 """
 
@@ -21,8 +21,9 @@ from akorn import kernels
 from akorn import oscillators as osc
 from akorn.execution.solve import Unknown
 from akorn.kernels import solve_cpu
+from akorn.kernels.packed import Product
 from akorn.ledger import write_record
-from akorn.nn import KuramotoLayer, solve_steps
+from akorn.nn import FeedForwardCoupling, KuramotoLayer, solve_steps
 from akorn.nn.solve import described, floating
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES
@@ -87,14 +88,21 @@ def main() -> None:
 
 def products(layer: KuramotoLayer, x: torch.Tensor, steps: int, packed: bool) -> Callable[[], None]:
     """The matrix products of all steps, and nothing else."""
-    maps, heads = layer.coupling.maps, layer.coupling.heads
+    behind = layer.coupling if isinstance(layer.coupling, FeedForwardCoupling) else None
+    attention = layer.coupling if behind is None else behind.coupling
+    maps, heads = attention.maps, attention.heads
     batch, tokens, channels = x.shape
     rows = x.reshape(-1, channels)
     qkv, jx = rows.new_empty(len(rows), 3 * channels), torch.empty_like(rows)
     q, k, v = (torch.randn(batch * heads, tokens, channels // heads) for _ in range(3))
     scores, heard = torch.empty(batch * heads, tokens, tokens), torch.empty_like(q)
 
-    first, last = (solve_cpu._Product(linear.weight, None) for linear in (maps.qkv, maps.output))
+    first, last = (Product(linear.weight, None) for linear in (maps.qkv, maps.output))
+    wide: list[tuple[Product, torch.Tensor, torch.Tensor, torch.Tensor]] = []
+    if behind is not None:
+        hidden = rows.new_empty(len(rows), behind.expand.out_features)
+        for linear, source, target in ((behind.expand, rows, hidden), (behind.contract, hidden, jx)):
+            wide.append((Product(linear.weight, None), linear.weight.T, source, target))
 
     def work() -> None:
         for _ in range(steps):
@@ -102,6 +110,8 @@ def products(layer: KuramotoLayer, x: torch.Tensor, steps: int, packed: bool) ->
             torch.bmm(q, k.mT, out=scores)
             torch.bmm(scores, v, out=heard)
             last(rows) if packed else torch.mm(rows, maps.output.weight.T, out=jx)
+            for product, weight, source, target in wide:
+                product(source) if packed else torch.mm(source, weight, out=target)
 
     return work
 

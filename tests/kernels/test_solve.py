@@ -14,11 +14,18 @@ from akorn import nn as akn
 from akorn import oscillators as osc
 
 
-def a_layer(n=4, channels=32, grid=(3, 4), **options):
+def a_layer(n=4, channels=32, grid=(3, 4), expansion=0, **options):
     torch.manual_seed(0)
     coupling = akn.AttentionCoupling(channels, 2, grid=grid, **options)
+    if expansion:
+        coupling = akn.FeedForwardCoupling(coupling, channels, expansion=expansion)
     omega = akn.PairwiseFrequency(n, init=0.5) if n % 2 == 0 else None
-    return akn.KuramotoLayer(channels, n, coupling, omega=omega, gamma=0.6, learn_gamma=True, bias=True)
+    layer = akn.KuramotoLayer(channels, n, coupling, omega=omega, gamma=0.6, learn_gamma=True, bias=True)
+    if expansion:
+        with torch.no_grad():  # the MLP as training leaves it: its last map starts at zero
+            for parameter in (*coupling.norm.parameters(), *coupling.expand.parameters(), coupling.contract.weight):
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return layer
 
 
 def inputs(batch, layer, tokens=12):
@@ -27,20 +34,22 @@ def inputs(batch, layer, tokens=12):
 
 
 @pytest.mark.parametrize(
-    ("n", "energy", "fuse_output", "lanes"),
+    ("n", "energy", "fuse_output", "lanes", "expansion"),
     [
-        (4, "eq3", True, 1),
-        (4, "published", True, 2),
-        (4, None, False, 1),
-        (2, "published", False, 2),
-        (3, "eq3", True, 2),
-        (5, None, True, 1),
+        (4, "eq3", True, 1, 0),
+        (4, "published", True, 2, 0),
+        (4, None, False, 1, 0),
+        (2, "published", False, 2, 0),
+        (3, "eq3", True, 2, 0),
+        (5, None, True, 1, 0),
+        (4, "eq3", None, 2, 2),
+        (2, "published", True, 1, 1),
     ],
 )
-def test_same_as_the_layer(device, n, energy, fuse_output, lanes):
+def test_same_as_the_layer(device, n, energy, fuse_output, lanes, expansion):
     from akorn.kernels import solve
 
-    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32)).to(device)
+    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32), expansion=expansion).to(device)
     x, c = (a.to(device) for a in inputs(5, layer))
     state, energies = run(
         solve.fused_steps, layer, x, c, 9, energy, torch.float32, chunk=3, lanes=lanes, fuse_output=fuse_output
@@ -250,11 +259,12 @@ def test_an_unknown_word_in_the_environment_is_told(monkeypatch, caplog, told):
 
 
 @pytest.mark.gpu
-def test_graphs_on_the_gpu(device, monkeypatch):
+@pytest.mark.parametrize("expansion", [0, 2])
+def test_graphs_on_the_gpu(device, monkeypatch, expansion):
     """`solve_steps` takes the graphs, and agrees with the layer over 20 steps: two graphs of 8 and four of 1."""
     from akorn.kernels import solve
 
-    layer = a_layer(channels=64, grid=(9, 9)).to(device)
+    layer = a_layer(channels=64, grid=(9, 9), expansion=expansion).to(device)
     x, c = (a.to(device) for a in inputs(37, layer, tokens=81))
     calls = []
     fused = solve.fused_steps

@@ -6,9 +6,11 @@ import pytest
 import torch
 from solving import run, why_not
 
+import akorn
 from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
+from akorn.kernels import packed
 from akorn.kernels import solve_cpu as cpu
 
 FUNCTIONS = {"eq3": osc.energy, "published": osc.published_energy, None: None}
@@ -24,9 +26,11 @@ def poisoned():
     torch.use_deterministic_algorithms(False)
 
 
-def a_layer(n=4, channels=32, heads=2, grid=(3, 4), omega="pairs", gamma=0.6, qkv_bias=True, **options):
+def a_layer(n=4, channels=32, heads=2, grid=(3, 4), omega="pairs", gamma=0.6, qkv_bias=True, expansion=0, **options):
     torch.manual_seed(0)
     coupling = akn.AttentionCoupling(channels, heads, grid=grid, bias=qkv_bias, **options)
+    if expansion:
+        coupling = akn.FeedForwardCoupling(coupling, channels, expansion=expansion)
     kinds = {"pairs": akn.PairwiseFrequency, "matrix": akn.NaturalFrequency}
     rotation = kinds[omega](n, init=0.5) if omega else None
     layer = akn.KuramotoLayer(channels, n, coupling, omega=rotation, gamma=gamma, learn_gamma=True, bias=True)
@@ -99,6 +103,18 @@ def test_positions(position):
     agrees(a_layer(grid=None, position=position))
 
 
+@pytest.mark.parametrize(
+    ("expansion", "n", "energy", "options"),
+    [
+        (2, 4, "eq3", {}),
+        (1, 2, "published", {"omega": "matrix", "gamma": -0.7}),
+        (3, 8, None, {"omega": None, "qkv_bias": False}),
+    ],
+)
+def test_an_mlp_behind_the_attention(expansion, n, energy, options):
+    agrees(a_layer(n, expansion=expansion, **options), energy=energy, block=2)
+
+
 def test_many_tokens_go_through_flash_attention(monkeypatch):
     monkeypatch.setattr(cpu, "_LONG", 12)
     agrees(a_layer())
@@ -106,13 +122,14 @@ def test_many_tokens_go_through_flash_attention(monkeypatch):
 
 
 def test_without_packed_products(monkeypatch):
-    monkeypatch.setattr(cpu, "_packs", lambda: False)
+    monkeypatch.setattr(packed, "packs", lambda: False)
     agrees(a_layer())
     agrees(a_layer(qkv_bias=False), energy="published")
+    agrees(a_layer(expansion=2))
 
 
 def test_packed_products_are_right_where_there_are_any():
-    product = cpu._Product(torch.arange(6.0).reshape(2, 3), torch.tensor([1.0, -1.0]))
+    product = packed.Product(torch.arange(6.0).reshape(2, 3), torch.tensor([1.0, -1.0]))
     assert torch.equal(product(torch.eye(3)), torch.tensor([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]))
 
 
@@ -147,6 +164,11 @@ def test_changed_weights_are_seen():
     agrees(layer)
     agrees(layer, tokens=7)
     layer.omega = None
+    agrees(layer)
+    layer = a_layer(expansion=2)
+    agrees(layer)
+    with torch.no_grad():
+        layer.coupling.norm.bias.data.add_(0.5)
     agrees(layer)
 
 
@@ -208,6 +230,14 @@ def test_solve_steps_comes_here(monkeypatch):
         kernels.enable(was)
 
 
+@pytest.mark.parametrize("name", ["sudoku", "sudoku-base", "sudoku-paper"])
+def test_shipped_solvers_come_here(name):
+    """A part of theirs that no fast form knows would make them slower, and nothing else would say so."""
+    layer = akorn.create_model(name, pretrained=True).blocks[-1].layer
+    x, c = inputs(1, layer, tokens=81)
+    assert why_not(cpu, layer, x, c) is None
+
+
 def test_what_is_not_taken():
     layer = a_layer()
     x, c = inputs(2, layer)
@@ -228,6 +258,11 @@ def test_what_is_not_taken():
         other = a_layer()
         setattr(other, name, value)
         assert why in why_not(cpu, other, x, c)
+    for name, part in (("norm", torch.nn.LayerNorm(32)), ("contract", torch.nn.Linear(64, 32))):
+        other = a_layer(expansion=2)
+        setattr(other.coupling, name, part)
+        assert "MLP were replaced" in why_not(cpu, other, x, c)
+    assert "masked" in why_not(cpu, a_layer(expansion=2, mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     reasons = torch.func.vmap(lambda a: (reasons_seen.append(why_not(cpu, layer, a, a)), a)[1])
     reasons_seen = []
     reasons(x[None])

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from akorn import kernels
-from akorn.kernels.solve_step import AttentiveStep
+from akorn.kernels.solve_step import AttentiveStep, Mlp
 
-__all__ = ["AttentiveStep", "Energy", "FastSteps", "Unknown", "fast_steps"]
+__all__ = ["AttentiveStep", "Energy", "FastSteps", "Mlp", "Unknown", "fast_steps"]
 
 Energy = Literal["eq3", "published"]
 """Eq. 3, or the published energy, whose pair term lacks the ½."""

@@ -1,7 +1,8 @@
 """T Kuramoto steps with attention, without gradients: three or four kernels per step, recorded as CUDA graphs.
 
 A step is the product with W^QKV (cuBLAS), the attention kernel, and the product with W^O with the update in its tail,
-or these two separately. The faster form, and how many samples run together, are found by timing at the first use.
+or these two separately, with an MLP between them if the coupling has one. The faster form, and how many samples run
+together, are found by timing at the first use.
 `akorn.execution.solve` uses it if `why_not` has no objection. Needs Triton to import.
 """
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from akorn import oscillators as osc
 from akorn.kernels import solve_attention, update
+from akorn.kernels.layer_norm import MAX_CHANNELS
 from akorn.kernels.solve_run import Run, Settings
 from akorn.kernels.solve_step import AttentiveStep, not_plain
 from akorn.kernels.tune import fastest, time_launches
@@ -53,6 +55,8 @@ def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]
         return reason
     if x.ndim != 3:
         return f"the state has shape {list(x.shape)}, not tokens"
+    if step.mlp is not None and step.channels > MAX_CHANNELS:
+        return f"an MLP at {step.channels} channels"
     head_dim = step.channels // step.heads
     if step.n > update.MAX_N or not solve_attention.supports(x.shape[1], head_dim):
         return f"N = {step.n}, {x.shape[1]} tokens or heads of {head_dim} are too many"
@@ -112,7 +116,7 @@ def _best_cut(step: AttentiveStep, x: Tensor, settings: Settings) -> Cut:
     cuts = [usual, *(cut for cut in others if 2 * cut.chunk <= x.shape[0])]
     if not x.is_cuda or x.shape[0] < 2 * usual.chunk:
         return usual
-    kind = (step.heads, bool(step.matrices), step.omega is not None, step.n)
+    kind = (step.heads, bool(step.matrices), step.omega is not None, step.n, step.mlp and len(step.mlp.bias))
     key = ("cut", x.device, *x.shape[1:], *kind, settings, len(cuts))
     return fastest(key, cuts, lambda cut: _time_cut(step, x, settings, cut))
 
@@ -156,4 +160,7 @@ def weights_of(step: AttentiveStep) -> dict[str, Tensor]:
     if step.matrices:
         still = torch.eye(2).to(step.matrices[0]).expand_as(step.matrices[0])
         weights["matrices"] = solve_attention.pack_matrices(*step.matrices, *[still] * (4 - len(step.matrices)))
+    if (mlp := step.mlp) is not None:
+        weights |= {"scale": mlp.scale, "shift": mlp.shift}
+        weights |= {"expand": mlp.expand, "expand_bias": mlp.bias, "contract": mlp.contract}
     return weights

@@ -10,8 +10,7 @@ Needs only torch: no compiler, no Triton. `akorn.execution.solve` uses it if `wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from akorn import oscillators as osc
-from akorn.kernels.solve_step import AttentiveStep, not_plain
+from akorn.kernels.packed import Product
+from akorn.kernels.solve_step import AttentiveStep, Mlp, not_plain
 
 ENERGIES = {"eq3": 0.5, "published": 1.0}
 """The weight of x·Jx in each energy."""
@@ -96,7 +96,8 @@ def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
 
     Comparing values is several times faster than permuting them, and notices every change, unlike version counters.
     """
-    parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega]
+    more = () if step.mlp is None else step.mlp.tensors
+    parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega, *more]
     kept, weights = _KEPT.get(owner, ([], None))
     same = weights is not None and (weights.tokens, weights.n, weights.heads) == (tokens, step.n, step.heads)
     same = same and len(kept) == len(parts) and all(map(_equal, kept, parts))
@@ -110,39 +111,6 @@ def _equal(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b if a is None or b is None else torch.equal(a, b)
 
 
-class _Product:
-    """x ↦ x Wᵀ + b, or + an array. Uses oneDNN with a packed weight, or torch's own product without it."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.bias = bias
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if _packs() else None
-        self.weight = weight.T.contiguous() if self.packed is None else weight.T
-
-    def __call__(self, x: Tensor, plus: Tensor | None = None) -> Tensor:
-        """[rows, in] → [rows, out]."""
-        if self.packed is not None and plus is not None:
-            return cast(Tensor, torch.ops.mkldnn._linear_pointwise.binary(x, plus, self.packed, self.bias, "add"))
-        if self.packed is not None:
-            return cast(Tensor, torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], ""))
-        more = plus if plus is not None else self.bias
-        return torch.mm(x, self.weight) if more is None else torch.addmm(more, x, self.weight)
-
-
-@cache
-def _packs() -> bool:
-    """Whether torch has oneDNN's product with a packed weight, as used by its own compiler, and it is correct."""
-    if not torch.backends.mkldnn.is_available():
-        return False
-    x, weight, bias = torch.ones(3, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([5.0, 6.0])
-    try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        one = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-        two = torch.ops.mkldnn._linear_pointwise.binary(x, x, packed, None, "add")
-    except (AttributeError, RuntimeError, TypeError):  # private to torch: it may differ in other versions
-        return False
-    return bool((one == torch.tensor([8.0, 13.0])).all() and (two == torch.tensor([4.0, 8.0])).all())
-
-
 class _Turn(NamedTuple):
     """2×2 matrices on the halves (a, b) of a head: a′ = own₀ a + first b, b′ = own₁ b + second a."""
 
@@ -151,11 +119,28 @@ class _Turn(NamedTuple):
     second: Tensor
 
 
+class _Mlp:
+    """The MLP behind the attention, in the order of the state's arrays, with γ folded into W₂."""
+
+    def __init__(self, mlp: Mlp, n: int, gamma: float) -> None:
+        hidden, channels = mlp.expand.shape
+        self.channels, self.eps = channels, mlp.eps
+        self.scale, self.shift = (part.view(-1, n).mT.reshape(-1) for part in (mlp.scale, mlp.shift))
+        self.expand = Product(mlp.expand.view(hidden, -1, n).mT.reshape(hidden, channels), mlp.bias)
+        self.contract = Product((mlp.contract * gamma).view(-1, n, hidden).transpose(0, 1).reshape(-1, hidden), None)
+
+    def __call__(self, x: Tensor, y: Tensor, plus: Tensor) -> Tensor:
+        """γ W₂ gelu(W₁ LayerNorm(x + y) + b) + plus, all [rows, C]."""
+        normed = F.layer_norm(x + y, (self.channels,), self.scale, self.shift, self.eps)
+        return self.contract(self.expand.gelu(normed), plus)
+
+
 class _Weights:
     """Everything that a step reads, in the order of its arrays, with γ folded in where that costs nothing.
 
     Channels of the state lie as [N, C/N], those of queries, keys, values and outputs as [heads, 2, D/2] if a position
-    turns pairs, else as [heads, 1, D]. γ is part of W^O, of c and of Ω, 1/√D is part of W^Q.
+    turns pairs, else as [heads, 1, D]. γ is part of W^O (or of W₂, if an MLP follows), of c and of
+    Ω, 1/√D is part of W^Q.
     """
 
     def __init__(self, step: AttentiveStep, tokens: int) -> None:
@@ -175,9 +160,10 @@ class _Weights:
         bias = None
         if step.bias is not None:
             bias = (step.bias.unflatten(0, (3, -1)) * scale).view(3, *outer).transpose(2, 3).reshape(-1)
-        self.qkv = _Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * channels, channels), bias)
-        weight = (step.output * self.gamma).view(*inner, *outer)
-        self.output = _Product(weight.permute(1, 0, 2, 4, 3).reshape(channels, channels), None)
+        self.qkv = Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * channels, channels), bias)
+        weight = (step.output if step.mlp is not None else step.output * self.gamma).view(*inner, *outer)
+        self.output = Product(weight.permute(1, 0, 2, 4, 3).reshape(channels, channels), None)
+        self.mlp = None if step.mlp is None else _Mlp(step.mlp, self.n, self.gamma)
 
         # Of queries, keys, values and outputs.
         self.turns = [self._spread(matrices) for matrices in step.matrices] + [None] * (4 - len(step.matrices))
@@ -249,7 +235,11 @@ class _Block:
         x′ = Π[f + γΩx + (1 − ⟨f, x⟩) x].
         """
         w, x, along, length = self.weights, self.x, self.along, self.length
-        f = w.output(self.o, self.flat_c).view_as(x)
+        if w.mlp is None:
+            f = w.output(self.o, self.flat_c).view_as(x)
+        else:
+            y = w.output(self.o)
+            f = w.mlp(self.flat_x, y, self.flat_c).add_(y, alpha=w.gamma).view_as(x)
         parts = list(f.unbind(1))  # [rows, C/N] each
         _dot(parts, self.planes, along)
         if energies is not None:

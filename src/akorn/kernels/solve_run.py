@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from akorn.kernels import solve_attention, solve_output, update
+from akorn.kernels.layer_norm import layer_norm
 from akorn.kernels.solve_step import AttentiveStep
 from akorn.kernels.tune import Config, best
+
+_FLOAT32 = ("gamma", "rate", "scale", "shift")  # weights that keep their digits: no product reads them
 
 BLOCKS = (32, 8, 1)
 """Numbers of steps that a graph may have, largest first: T steps are made up of as few graphs as possible."""
@@ -47,9 +50,7 @@ class Run:
         self.n = step.n
         self.pair_weight = update.ENERGIES[settings.energy] if settings.energy is not None else None
         self.weights = {
-            name: torch.zeros(
-                w.shape, dtype=torch.float32 if name in ("gamma", "rate") else settings.dtype, device=device
-            )
+            name: torch.zeros(w.shape, dtype=torch.float32 if name in _FLOAT32 else settings.dtype, device=device)
             for name, w in weights.items()
         }
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -63,6 +64,10 @@ class Run:
 
         self.x, self.c, self.qkv, self.o = state(channels), state(channels), state(3 * channels), state(channels)
         size = -(-batch // settings.lanes)
+        self.hidden: Tensor | None = None
+        self.eps = 0.0
+        if step.mlp is not None:
+            self.hidden, self.eps = state(len(step.mlp.bias)), step.mlp.eps
         self.lanes = [slice(first, min(first + size, batch)) for first in range(0, batch, size)]
         self.jx: Tensor | None = None
         self.config: Config | None = None
@@ -76,6 +81,8 @@ class Run:
         w, lane, channels = self.weights, self.lanes[0], self.x.shape[-1]
         rate, energy = w.get("rate"), self.pair_weight is not None
         config = None
+        if self.hidden is not None:
+            fuse = False  # the product with W^O is not the last one
         if fuse is not False and solve_output.can_fuse_output(channels, self.n):
             config = solve_output.choose_output(
                 self.x[lane], self.o[lane], w["output"], self.c[lane], w["gamma"], rate, self.n, energy
@@ -186,7 +193,17 @@ class Run:
         else:
             jx = cast(Tensor, self.jx)[lane]
             multiply(o, w["output"], None, jx)
+            if self.hidden is not None:
+                self._follow(x, jx, self.hidden[lane])
             update.update_into(x, parts, x, jx, c, gamma, rate, self.n, weight)
+
+    def _follow(self, x: Tensor, y: Tensor, hidden: Tensor) -> None:
+        """The MLP behind the attention: y ← y + W₂ gelu(W₁ LayerNorm(x + y) + b), in place."""
+        w = self.weights
+        normed, _ = layer_norm(x + y, w["scale"], w["shift"], self.eps, y.dtype)
+        multiply(normed, w["expand"], w["expand_bias"], hidden)
+        torch.ops.aten.gelu_(hidden, approximate="tanh")
+        y.flatten(0, 1).addmm_(hidden.flatten(0, 1), w["contract"].T)
 
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:

@@ -12,8 +12,33 @@ from akorn.kernels import untransformed
 
 
 @dataclass(frozen=True)
+class Mlp:
+    """What follows the attention y at every token: y ↦ y + W₂ gelu(W₁ LayerNorm(x + y) + b)."""
+
+    scale: Tensor
+    """Of the LayerNorm: [C]."""
+    shift: Tensor
+    """Of the LayerNorm: [C]."""
+    eps: float
+    expand: Tensor
+    """W₁: [H, C]."""
+    bias: Tensor
+    """b: [H]."""
+    contract: Tensor
+    """W₂: [C, H]."""
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of its weights."""
+        return self.scale, self.shift, self.expand, self.bias, self.contract
+
+
+@dataclass(frozen=True)
 class AttentiveStep:
-    """x′ = Π[x + γ (Ωx + Proj_x(Jx + c))] where Jx is attention over the tokens, with free maps and no mask."""
+    """x′ = Π[x + γ (Ωx + Proj_x(Jx + c))] where Jx is attention over the tokens, with free maps and no mask.
+
+    An MLP may follow the attention at every token.
+    """
 
     qkv: Tensor
     """W^Q, W^K and W^V: [3C, C]."""
@@ -31,6 +56,8 @@ class AttentiveStep:
     """Ω of all oscillators: one rate for all pairs of components, [1], or a matrix [N, N]; None for no rotation."""
     n: int
     """Rotating dimensions N."""
+    mlp: Mlp | None = None
+    """Part of J, behind the attention."""
 
     @property
     def channels(self) -> int:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from akorn.execution.solve import AttentiveStep, Unknown
+from akorn.execution.solve import AttentiveStep, Mlp, Unknown
 from akorn.execution.step import Rotation
 from akorn.nn.attention import AttentionCoupling, _FreeMaps
 from akorn.nn.checks import hooked
 from akorn.nn.coupling import ConvCoupling, DenseCoupling, ScalarCoupling
+from akorn.nn.feed_forward import FeedForwardCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
+from akorn.nn.norm import LayerNorm
 from akorn.nn.position import GTA, Position, RotaryPosition
 from akorn.nn.rules import Kuramoto, UpdateRule
 
@@ -53,7 +55,13 @@ def multiplies(coupling: nn.Module) -> bool:
 def attentive(
     coupling: nn.Module, omega: nn.Module | None, rule: UpdateRule, gamma: Tensor, n: int
 ) -> AttentiveStep | Unknown:
-    """A step as the tensors that it reads, if the coupling is attention and every part is known."""
+    """A step as the tensors that it reads, if every part is known: attention, with or without an MLP behind it."""
+    mlp: Mlp | None = None
+    if type(coupling) is FeedForwardCoupling:
+        mlp = _mlp(coupling)
+        if mlp is None:
+            return Unknown("parts of the coupling's MLP were replaced by others")
+        coupling = coupling.coupling
     if type(coupling) is not AttentionCoupling or type(coupling.maps) is not _FreeMaps:
         return Unknown(f"the coupling is not an AttentionCoupling with unconstrained maps: {type(coupling).__name__}")
     qkv, output = coupling.maps.qkv, coupling.maps.output
@@ -71,4 +79,14 @@ def attentive(
     ):
         return Unknown(f"natural frequencies other than one for all oscillators: {type(omega).__name__}")
     omega_values = None if omega is None else _values(omega)
-    return AttentiveStep(qkv.weight, qkv.bias, output.weight, coupling.heads, matrices, gamma, omega_values, n)
+    return AttentiveStep(qkv.weight, qkv.bias, output.weight, coupling.heads, matrices, gamma, omega_values, n, mlp)
+
+
+def _mlp(coupling: FeedForwardCoupling) -> Mlp | None:
+    """The tensors of a coupling's MLP; None if its parts are not those that it was made with."""
+    norm, expand, contract = (getattr(coupling, name) for name in ("norm", "expand", "contract"))
+    if (type(norm), type(expand), type(contract)) != (LayerNorm, nn.Linear, nn.Linear):
+        return None
+    if expand.bias is None or contract.bias is not None:
+        return None
+    return Mlp(norm.weight, norm.bias, norm.eps, expand.weight, expand.bias, contract.weight)

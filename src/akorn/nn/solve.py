@@ -10,6 +10,7 @@ from akorn.execution import solve
 from akorn.nn.attention import AttentionCoupling
 from akorn.nn.checks import hooked
 from akorn.nn.description import attentive
+from akorn.nn.feed_forward import FeedForwardCoupling
 from akorn.nn.kuramoto import KuramotoLayer, Stimulus
 
 _ENERGIES = {"eq3": osc.energy, "published": osc.published_energy, None: None}
@@ -27,9 +28,10 @@ def solve_steps(
     """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
 
     The fused path is for CUDA without gradients, for at most 128 tokens under attention with unconstrained maps, GTA,
-    rotary or no positions, one rate or no natural rotation, and a constant c. Then weights and states are bfloat16
-    unless `dtype` says otherwise; energies and norms are float32. On a CPU such layers, with any number of tokens, run
-    in long passes in float32. Otherwise everything is as in `layer.evolve`, in the given types.
+    rotary or no positions, with or without an MLP behind it, one rate or no natural rotation, and a constant c. Then
+    weights and states are bfloat16 unless `dtype` says otherwise; energies and norms are float32. On a CPU such layers,
+    with any number of tokens, run in long passes in float32. Otherwise everything is as in `layer.evolve`, in the given
+    types.
 
     Args:
         layer: the Kuramoto layer.
@@ -67,7 +69,8 @@ def floating(layer: KuramotoLayer) -> list[Tensor]:
 def prepared(layer: KuramotoLayer, x: Tensor, c: Tensor, steps: int) -> tuple[Tensor, int]:
     """C as it acts on the oscillators, and the steps as a plain int, after checking the state and the stimulus."""
     steps = layer._check(x, c, steps)
-    place = layer.coupling.position if isinstance(layer.coupling, AttentionCoupling) else None
+    coupling = layer.coupling.coupling if isinstance(layer.coupling, FeedForwardCoupling) else layer.coupling
+    place = coupling.position if isinstance(coupling, AttentionCoupling) else None
     if place is not None:
         place.check(x.shape[1])
     with torch.no_grad():
