@@ -16,7 +16,7 @@ BOARDS = {
 }
 OOD_BOARDS = 18_000
 
-PICTURES = {"tetrominoes": "Tetrominoes", "dsprites": "dSprites", "shapes": "Shapes"}
+PICTURES = {"tetrominoes": "Tetrominoes", "dsprites": "dSprites", "shapes": "Shapes", "clevr": "CLEVR"}
 """Sets that we generate."""
 
 WHOLE = ("clean", "ece", "noise", "noise_sign")
