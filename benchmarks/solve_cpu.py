@@ -4,7 +4,8 @@
 
 8 starts of one board through T = 128, float32, energies included. "products" are those of a step, with arrays that are
 there already: W^QKV x, QKᵀ, AV, W^O o and, if the coupling has an MLP, its two; "packed" are the same with weights that
-oneDNN has packed; "plain" is the layer's own loop; "solve" is `akorn.nn.solve_steps`.
+oneDNN has packed; "plain" is the layer's own loop; "solve" is `akorn.nn.solve_steps`, and
+"narrow" the same with bfloat16 products, on CPUs that are faster with them.
 All take turns, medians count. The error is against float64 after 8 steps, before small differences have grown.
 """
 
@@ -25,6 +26,7 @@ from akorn.kernels.packed import Product
 from akorn.ledger import write_record
 from akorn.nn import FeedForwardCoupling, KuramotoLayer, solve_steps
 from akorn.nn.solve import described, floating
+from akorn.runtime.devices import quick_bfloat16
 from akorn.sudoku.board import parse_board
 from akorn.sudoku.examples import EXAMPLES
 from akorn.sudoku.hashed_starts import board_keys, start_noise
@@ -58,6 +60,8 @@ def main() -> None:
         "plain": lambda: layer.evolve(x, c, words.steps, energy=osc.energy),
         "solve": lambda: solve_steps(layer, x, c, words.steps),
     }
+    if quick_bfloat16():
+        works["narrow"] = lambda: solve_steps(layer, x, c, words.steps, dtype=torch.bfloat16)
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -70,6 +74,8 @@ def main() -> None:
     found["solve_against_products"] = found["solve_seconds"] / found["products_seconds"]
     found["solve_against_packed"] = found["solve_seconds"] / found["packed_seconds"]
     found["plain_against_solve"] = found["plain_seconds"] / found["solve_seconds"]
+    if "narrow" in works:
+        found["plain_against_narrow"] = found["plain_seconds"] / found["narrow_seconds"]
     exact = copy.deepcopy(layer).double()(x.double(), c.double(), 8)
     found["error"] = float((solve_steps(layer, x, c, 8)[0] - exact).abs().max())
     found["plain_error"] = float((layer(x, c, 8) - exact).abs().max())

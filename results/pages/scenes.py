@@ -117,9 +117,9 @@ CLEVR_SCENES = Table(
     ),
     note=lambda records: "In percent, of models trained on scenes that `akorn.scenes` rendered. “Ours”: at least"
     f" {FEWEST['clevr']} test scenes of the same renderer, with standard errors of FG-ARI of"
-    f" {_errors(records, [_own(name, 'clevr', uptile) for name in _CLEVR for uptile in (1, 4)])}; beside them the paper's"
-    f" figures on CLEVR. “Original's”: the same weights on {TRUE} scenes rendered from the original's files, with"
-    f" standard errors of {_errors(records, [_original(name, uptile) for name in _CLEVR for uptile in (1, 4)])}."
+    f" {_errors(records, [_own(name, 'clevr', uptile) for name in _CLEVR for uptile in (1, 4)])}; beside them the"
+    f" paper's figures on CLEVR. “Original's”: the same weights on {TRUE} scenes rendered from the original's files,"
+    f" with standard errors of {_errors(records, [_original(name, uptile) for name in _CLEVR for uptile in (1, 4)])}."
     f" {CLUSTERS} clusters, average linkage. The paper trains for 300 epochs; minutes are those of one H200.",
 )  # fmt: skip
 

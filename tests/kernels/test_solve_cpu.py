@@ -122,10 +122,34 @@ def test_many_tokens_go_through_flash_attention(monkeypatch):
 
 
 def test_without_packed_products(monkeypatch):
-    monkeypatch.setattr(packed, "packs", lambda: False)
+    monkeypatch.setattr(packed, "packs", lambda dtype: False)
     agrees(a_layer())
     agrees(a_layer(qkv_bias=False), energy="published")
     agrees(a_layer(expansion=2))
+
+
+@pytest.mark.parametrize("expansion", [0, 2])
+@pytest.mark.parametrize("packs", [True, False])
+def test_products_in_bfloat16(monkeypatch, expansion, packs):
+    """As far from float64 as three digits are, also under autocast, and float32 in all else."""
+    if not packs:
+        monkeypatch.setattr(packed, "packs", lambda dtype: False)
+    layer = a_layer(expansion=expansion)
+    x, c = inputs(5, layer)
+    state, energies = run(cpu.fast_steps, layer, x, c, 3, "eq3", torch.bfloat16, block=2)
+    assert state.dtype == energies.dtype == torch.float32
+    with torch.no_grad():
+        exact = copy.deepcopy(layer).double().evolve(x.double(), c.double(), 3, energy=osc.energy)
+        error = (state.double() - exact.x).abs().max()
+        assert 1e-5 < error < 0.05  # less would be float32
+        torch.testing.assert_close(energies.double(), exact.energies, rtol=0.02, atol=0.3)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(
+                akn.solve_steps(layer, x, c, 3)[0], run(cpu.fast_steps, layer, x, c, 3, "eq3", torch.bfloat16)[0]
+            )
+    lengths = osc.group(state, 4).norm(dim=-1)
+    torch.testing.assert_close(lengths, torch.ones_like(lengths), rtol=0, atol=1e-6)
+    agrees(layer)  # and float32 again, with the same owner
 
 
 def test_packed_products_are_right_where_there_are_any():
@@ -217,7 +241,7 @@ def test_solve_steps_comes_here(monkeypatch):
             expected = layer.evolve(x, c, 3, energy=osc.energy)
             assert torch.equal(plain[0], expected.x)
             kernels.enable(True)
-            akn.solve_steps(layer, x, c, 3, dtype=torch.bfloat16)
+            akn.solve_steps(layer, x, c, 3, dtype=torch.float16)
             assert not calls
             state, energies = akn.solve_steps(layer, x, c, 3)
             assert calls
@@ -248,7 +272,7 @@ def test_what_is_not_taken():
     assert "unconstrained maps" in why_not(cpu, a_layer(symmetric=True), x, c)
     assert "masked" in why_not(cpu, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
     assert "positions" in why_not(cpu, a_layer(grid=None, position=akn.AbsolutePosition((3, 4), 32)), x, c)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.float16):
         assert "autocast" in why_not(cpu, layer, x, c)
     for name, value, why in (
         ("rule", akn.WithoutProjection(), "rule"),

@@ -12,7 +12,7 @@ from torch import Tensor
 from akorn import kernels
 from akorn.kernels.solve_step import AttentiveStep, Mlp
 
-__all__ = ["AttentiveStep", "Energy", "FastSteps", "Mlp", "Unknown", "fast_steps"]
+__all__ = ["AttentiveStep", "Energy", "FastSteps", "Mlp", "Unknown", "fast_steps", "is_known"]
 
 Energy = Literal["eq3", "published"]
 """Eq. 3, or the published energy, whose pair term lacks the ½."""
@@ -27,6 +27,11 @@ class Unknown:
 
     reason: str
     """What is unknown about it, in words."""
+
+
+def is_known(step: AttentiveStep | Unknown) -> bool:
+    """Whether a fast form may be asked for this step: its tensors are known, and kernels are not turned off."""
+    return kernels.enabled() and not isinstance(step, Unknown)
 
 
 def fast_steps(
@@ -45,7 +50,8 @@ def fast_steps(
         x: the first state.
         c: the stimulus as passed to the layer.
         weights: all arrays that c and a step depend on.
-        dtype: of weights and states on a GPU, by default bfloat16; on a CPU they are float32.
+        dtype: of weights and states on a GPU, by default bfloat16; on a CPU of the factors of products, by default
+            float32, or what autocast says.
         owner: preparations are cached for the next call with this object, as long as it exists.
 
     """
@@ -57,9 +63,11 @@ def fast_steps(
         if not torch.cuda.is_current_stream_capturing() and solve.why_not(step, x, c, weights) is None:
             narrow = dtype or torch.bfloat16
             return lambda x, c, steps, energy: solve.fused_steps(step, x, c, steps, energy, narrow, owner=owner)
-    if x.device.type == "cpu" and dtype in (None, torch.float32):
+    if x.device.type == "cpu":
         from akorn.kernels import solve_cpu
 
-        if solve_cpu.why_not(step, x, c, weights) is None:
-            return lambda x, c, steps, energy: solve_cpu.fast_steps(step, x, c, steps, energy, owner=owner)
+        cast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+        factors = dtype or cast
+        if factors in solve_cpu.DTYPES and solve_cpu.why_not(step, x, c, weights) is None:
+            return lambda x, c, steps, energy: solve_cpu.fast_steps(step, x, c, steps, energy, factors, owner=owner)
     return None

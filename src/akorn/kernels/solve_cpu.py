@@ -27,6 +27,9 @@ ENERGIES = {"eq3": 0.5, "published": 1.0}
 CACHE = 20 << 20
 """Bytes for the arrays of a block of samples: about what a large cache has left besides the weights."""
 
+DTYPES = (torch.float32, torch.bfloat16)
+"""Types that factors of products may have."""
+
 _LONG = 192  # tokens from which torch's flash attention beats the three passes over a table of all pairs
 
 _SMALL = 1e-20  # γ is part of the weights, and divided out of the energy
@@ -41,8 +44,8 @@ def why_not(step: AttentiveStep, x: Tensor, c: object, weights: Iterable[Tensor]
         return reason
     if x.ndim != 3 or x.device.type != "cpu":
         return f"the state has shape {list(x.shape)} on {x.device}, not tokens on a CPU"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
+    if torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") not in DTYPES:
+        return f"autocast is on, to {torch.get_autocast_dtype('cpu')}"
     if abs(float(step.gamma.detach())) < _SMALL:
         return f"the step size {float(step.gamma.detach())} is too small to divide by"
     return None
@@ -54,6 +57,7 @@ def fast_steps(
     c: Tensor,
     steps: int,
     energy: str | None,
+    dtype: torch.dtype = torch.float32,
     block: int | None = None,
     *,
     owner: object,
@@ -66,14 +70,15 @@ def fast_steps(
         c: like x, as it acts on the oscillators.
         steps: T.
         energy: "eq3", "published" or None.
+        dtype: of the factors of products with weights, float32 or bfloat16; all else is float32.
         block: samples that run together; None to choose for the cache.
         owner: permuted weights are kept for the next call with this object, as long as it exists.
 
     """
-    with torch.inference_mode(False), torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad(), torch.autocast("cpu", enabled=False):
         start = osc.ungroup(osc.normalize(osc.group(x, step.n), -1))
         block = block if block is not None else block_size(step, x.shape[1])
-        weights = _prepared(step, owner, x.shape[1])
+        weights = _prepared(step, owner, x.shape[1], dtype)
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         energies = x.new_empty(steps, x.shape[0]) if energy is not None else None
         run: _Block | None = None
@@ -91,7 +96,7 @@ def block_size(step: AttentiveStep, tokens: int) -> int:
     return max(1, CACHE // (4 * tokens * (12 * step.channels + pairs)))
 
 
-def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
+def _prepared(step: AttentiveStep, owner: object, tokens: int, dtype: torch.dtype) -> _Weights:
     """The permuted weights, recomputed unless the step's weights are unchanged.
 
     Comparing values is several times faster than permuting them, and notices every change, unlike version counters.
@@ -99,10 +104,11 @@ def _prepared(step: AttentiveStep, owner: object, tokens: int) -> _Weights:
     more = () if step.mlp is None else step.mlp.tensors
     parts = [step.qkv, step.bias, step.output, *step.matrices, step.gamma, step.omega, *more]
     kept, weights = _KEPT.get(owner, ([], None))
-    same = weights is not None and (weights.tokens, weights.n, weights.heads) == (tokens, step.n, step.heads)
+    kind = (tokens, step.n, step.heads, dtype)
+    same = weights is not None and (weights.tokens, weights.n, weights.heads, weights.dtype) == kind
     same = same and len(kept) == len(parts) and all(map(_equal, kept, parts))
     if weights is None or not same:
-        weights = _Weights(step, tokens)
+        weights = _Weights(step, tokens, dtype)
         _KEPT[owner] = [None if part is None else part.detach().clone() for part in parts], weights
     return weights
 
@@ -122,12 +128,13 @@ class _Turn(NamedTuple):
 class _Mlp:
     """The MLP behind the attention, in the order of the state's arrays, with γ folded into W₂."""
 
-    def __init__(self, mlp: Mlp, n: int, gamma: float) -> None:
+    def __init__(self, mlp: Mlp, n: int, gamma: float, dtype: torch.dtype) -> None:
         hidden, channels = mlp.expand.shape
         self.channels, self.eps = channels, mlp.eps
         self.scale, self.shift = (part.view(-1, n).mT.reshape(-1) for part in (mlp.scale, mlp.shift))
-        self.expand = Product(mlp.expand.view(hidden, -1, n).mT.reshape(hidden, channels), mlp.bias)
-        self.contract = Product((mlp.contract * gamma).view(-1, n, hidden).transpose(0, 1).reshape(-1, hidden), None)
+        self.expand = Product(mlp.expand.view(hidden, -1, n).mT.reshape(hidden, channels), mlp.bias, dtype)
+        weight = (mlp.contract * gamma).view(-1, n, hidden).transpose(0, 1)
+        self.contract = Product(weight.reshape(-1, hidden), None, dtype)
 
     def __call__(self, x: Tensor, y: Tensor, plus: Tensor) -> Tensor:
         """γ W₂ gelu(W₁ LayerNorm(x + y) + b) + plus, all [rows, C]."""
@@ -143,11 +150,11 @@ class _Weights:
     Ω, 1/√D is part of W^Q.
     """
 
-    def __init__(self, step: AttentiveStep, tokens: int) -> None:
+    def __init__(self, step: AttentiveStep, tokens: int, dtype: torch.dtype) -> None:
         if any(matrices.shape[0] != tokens for matrices in step.matrices):
             raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, but the state has {tokens}")
         channels = step.channels
-        self.n, self.tokens, self.heads = step.n, tokens, step.heads
+        self.n, self.tokens, self.heads, self.dtype = step.n, tokens, step.heads, dtype
         self.gamma = float(step.gamma.detach())
         self.halves = 2 if step.matrices else 1
         self.size = channels // self.heads // self.halves  # components of a half
@@ -160,10 +167,10 @@ class _Weights:
         bias = None
         if step.bias is not None:
             bias = (step.bias.unflatten(0, (3, -1)) * scale).view(3, *outer).transpose(2, 3).reshape(-1)
-        self.qkv = Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * channels, channels), bias)
+        self.qkv = Product(weight.permute(0, 1, 3, 2, 5, 4).reshape(3 * channels, channels), bias, dtype)
         weight = (step.output if step.mlp is not None else step.output * self.gamma).view(*inner, *outer)
-        self.output = Product(weight.permute(1, 0, 2, 4, 3).reshape(channels, channels), None)
-        self.mlp = None if step.mlp is None else _Mlp(step.mlp, self.n, self.gamma)
+        self.output = Product(weight.permute(1, 0, 2, 4, 3).reshape(channels, channels), None, dtype)
+        self.mlp = None if step.mlp is None else _Mlp(step.mlp, self.n, self.gamma, dtype)
 
         # Of queries, keys, values and outputs.
         self.turns = [self._spread(matrices) for matrices in step.matrices] + [None] * (4 - len(step.matrices))

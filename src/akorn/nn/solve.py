@@ -30,8 +30,8 @@ def solve_steps(
     The fused path is for CUDA without gradients, for at most 128 tokens under attention with unconstrained maps, GTA,
     rotary or no positions, with or without an MLP behind it, one rate or no natural rotation, and a constant c. Then
     weights and states are bfloat16 unless `dtype` says otherwise; energies and norms are float32. On a CPU such layers,
-    with any number of tokens, run in long passes in float32. Otherwise everything is as in `layer.evolve`, in the given
-    types.
+    with any number of tokens, run in long passes in float32, with products in bfloat16 if `dtype` or autocast says
+    so. Otherwise everything is as in `layer.evolve`, in the given types.
 
     Args:
         layer: the Kuramoto layer.
@@ -39,7 +39,8 @@ def solve_steps(
         c: the stimulus, as for `layer.evolve`.
         steps: T.
         energy: "eq3" (Eq. 3), "published" (the pair term without its ½), or None for no energies.
-        dtype: of weights and states on the fused path: float32, bfloat16 (the default) or float16.
+        dtype: of weights and states on the fused path: float32, bfloat16 (the default) or float16. On a CPU of the
+            factors of products: float32 (the default) or bfloat16.
 
     """
     if energy not in _ENERGIES:
@@ -59,6 +60,11 @@ def described(layer: KuramotoLayer) -> solve.AttentiveStep | solve.Unknown:
     if hooked(layer):
         return solve.Unknown("the layer has hooks")
     return attentive(layer.coupling, layer.omega, layer.rule, layer.step_size, layer.n)
+
+
+def has_fast_form(layer: KuramotoLayer) -> bool:
+    """Whether `solve_steps` has anything but the plain loop for this layer, whatever its state and device."""
+    return solve.is_known(described(layer))
 
 
 def floating(layer: KuramotoLayer) -> list[Tensor]:

@@ -100,7 +100,7 @@ def run(
         puzzles: [B, 81].
         effort: the limit, and when it is enough.
         seed: the seed of the starts.
-        precision: that of products; auto is bf16 on CUDA, else float32.
+        precision: that of products; auto is bf16 where that is faster, else float32.
         chunk: samples that run at once; by default what suits the device.
         energy: add up this energy, for models that have one; None for none.
         progress: called with the number of boards that left and of all boards.
@@ -115,7 +115,7 @@ def run(
     chunk = chunk or default_chunk(device, model.channels)
     energy = energy if model.has_energy else None
     todo = torch.arange(len(puzzles), device=device)
-    with numerics(precision, device):
+    with numerics(precision, model):
         for number, (starts, steps) in enumerate(effort.rounds):
             found.round[todo] = number
             here = todo[rank::world]

@@ -13,6 +13,9 @@ from akorn import nn as akn
 from akorn import oscillators as osc
 from akorn._moved import with_old_names
 from akorn.nn import EnergyFunction
+from akorn.nn.checks import whole_steps
+from akorn.nn.solve import has_fast_form
+from akorn.runtime.devices import quick_bfloat16
 from akorn.sudoku.config import SudokuConfig
 from akorn.sudoku.net import GRID, Result, SudokuNet
 
@@ -53,14 +56,31 @@ class SudokuModel(SudokuNet):
         """See `SudokuNet.evolve`."""
         x, c, steps = self.begin(puzzle, steps, generator=generator, x0=x0)
         last = cast(akn.KuramotoBlock, self.blocks[-1])
-        if may_fuse(x) and not each_step:
-            x, energies = akn.solve_steps(last.layer, x, c, steps, ENERGY_NAMES[energy])
-            return Result(self.answer(last.readout(x)), energies, None)
+        if may_fuse(x):
+            return self._solve(last, x, c, whole_steps(steps), energy, each_step)
         evolution, c = last.evolve(x, c, steps, energy=energy, trajectory=each_step, on_sphere=len(self.blocks) == 1)
         each = None
         if evolution.trajectory is not None:
             each = torch.stack([self.answer(last.readout(state)) for state in evolution.trajectory[1:]])
         return Result(self.answer(c), evolution.energies, each)
+
+    def _solve(
+        self,
+        last: akn.KuramotoBlock,
+        x: Tensor,
+        c: Tensor,
+        steps: int,
+        energy: EnergyFunction | None,
+        each_step: bool,
+    ) -> Result:
+        """The last block's steps in their fast form: all at once, or one by one with the logits after each."""
+        logits, energies = [], []
+        for size in [1] * steps if each_step else [steps]:
+            x, values = akn.solve_steps(last.layer, x, c, size, ENERGY_NAMES[energy])
+            logits.append(self.answer(last.readout(x)))
+            energies.append(values)
+        whole = None if energy is None else torch.cat(cast("list[Tensor]", energies))
+        return Result(logits[-1], whole, torch.stack(logits) if each_step else None)
 
     def begin(
         self,
@@ -82,6 +102,13 @@ class SudokuModel(SudokuNet):
             x, c = block(x, c, steps)
             c = norm(c)
         return x, c, steps
+
+    @property
+    def narrow_on_cpu(self) -> bool:
+        """Only if the steps take the fast form: the plain loop casts more than it gains."""
+        if self.device.type != "cpu" or len(self.blocks) > 1 or not quick_bfloat16():
+            return False
+        return has_fast_form(cast(akn.KuramotoBlock, self.blocks[-1]).layer)
 
     def first_state(self, puzzle: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """See `SudokuNet.first_state`."""
@@ -125,9 +152,11 @@ ENERGY_NAMES: dict[EnergyFunction | None, Literal["eq3", "published"] | None] = 
 
 
 def may_fuse(x: Tensor) -> bool:
-    """Fused kernels are for solving: in bfloat16 under autocast on GPUs, in float32 on CPUs."""
+    """Fused kernels are for solving: under autocast in bfloat16, and on CPUs in float32 without it."""
     if x.device.type == "cpu":
-        return not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+        return not torch.is_grad_enabled() and (
+            not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") == torch.bfloat16
+        )
     bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
     return x.is_cuda and bfloat16 and not torch.is_grad_enabled()
 

@@ -56,6 +56,11 @@ class Runner(Protocol):
         """C of the states."""
         ...
 
+    @property
+    def narrow_on_cpu(self) -> bool:
+        """Whether it is on a CPU and runs faster there with products in bfloat16."""
+        ...
+
     def evolve(
         self,
         puzzle: Tensor,
@@ -134,6 +139,11 @@ class SudokuNet(HubModel):
     def channels(self) -> int:
         """C of the states."""
         return self.config.channels
+
+    @property
+    def narrow_on_cpu(self) -> bool:
+        """Whether it is on a CPU and runs faster there with products in bfloat16."""
+        return False
 
     @abstractmethod
     def compile_step(self, **options: object) -> None:

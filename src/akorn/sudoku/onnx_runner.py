@@ -39,6 +39,7 @@ class OnnxRunner:
 
     random_start = True
     has_energy = True
+    narrow_on_cpu = False
     device = torch.device("cpu")
 
     def __init__(self, session: Callable[[int], InferenceSession], channels: int, block: int | None, name: str) -> None:

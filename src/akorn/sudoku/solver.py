@@ -74,7 +74,7 @@ class Solver:
     Args:
         model: any of the Sudoku models, or an `OnnxRunner`.
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; onnxruntime has only the CPU.
-        precision: "auto" is bf16 on CUDA and float32 elsewhere.
+        precision: "auto" is bf16 on CUDA and on CPUs that are faster with it, otherwise float32.
 
     """
 
@@ -233,7 +233,7 @@ class Solver:
         if self.model.random_start:
             number = torch.tensor([start], device=self.device)
             x0 = start_noise(board_keys(digits), number, seed, (81, self.model.channels))
-        with voting.numerics(self.precision, self.device):
+        with voting.numerics(self.precision, self.model):
             result = self.model.evolve(digits, steps, x0=x0, each_step=True)
         assert result.step_logits is not None  # requested above
         chance, digit = result.step_logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each

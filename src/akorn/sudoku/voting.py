@@ -176,7 +176,7 @@ def run(
     padded = torch.cat([puzzles, puzzles.new_zeros(1, 81)])
     keys = board_keys(padded)
     tally = _empty(boards, config, model.has_energy, solutions is not None, device)
-    with numerics(config.precision, device):
+    with numerics(config.precision, model):
         for number in range(rank, chunks, world):
             index = torch.arange(number * chunk, (number + 1) * chunk, device=device)
             inside = index < stream
@@ -298,8 +298,8 @@ def _units(device: torch.device) -> Tensor:
     return torch.from_numpy(UNITS).to(device)
 
 
-def numerics(name: Precision, device: torch.device) -> AbstractContextManager[None]:
-    """The precision of products while the stream runs."""
+def numerics(name: Precision, model: Runner) -> AbstractContextManager[None]:
+    """The precision of products while a model runs; auto is bf16 where that is faster."""
     if name == "auto":
-        name = "bf16" if device.type == "cuda" else "float32"
-    return precision.numerics(name, autocast=device)
+        name = "bf16" if model.device.type == "cuda" or model.narrow_on_cpu else "float32"
+    return precision.numerics(name, autocast=model.device)

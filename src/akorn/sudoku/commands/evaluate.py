@@ -64,7 +64,7 @@ class Options(CommonOptions):
     chunk: int | None = None
     """Number of starts that run at once; by default chosen for the device."""
     precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
-    """auto is bf16 on CUDA and float32 elsewhere."""
+    """auto is bf16 on CUDA and on CPUs that are faster with it, otherwise float32."""
     plots: Path | None = None
     """A folder for plots: energies over steps, energies by correctness, accuracy against the number of votes."""
     against_steps: tuple[int, ...] = ()
