@@ -1,8 +1,8 @@
 """Starts that see their board under a symmetry: the same Sudoku, but another input of the model.
 
-A model that was trained on all symmetric images of a board is still not indifferent to them. If it fails on one image,
-it mostly fails on it from every start, so later starts see other images. As with random starts, the symmetry is a hash
-of the seed, the puzzle and the number of the start.
+A model that was trained on random images of its boards is still not indifferent to them. If it fails on an image from
+one start, it will probably fail from the next, so later starts see other images. As with random starts, the symmetry is
+a hash of the seed, the puzzle and the number of the start.
 """
 
 from __future__ import annotations
