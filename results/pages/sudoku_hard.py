@@ -116,7 +116,9 @@ def _named(model: str) -> str:
     return model if "`" in model else f"`{model}`"
 
 
-def _solved(model: str, data: tuple[str, int], effort: str | None) -> Callable[[Record], bool]:
+def _solved(
+    model: str, data: tuple[str, int], effort: str | None, symmetries: bool = False
+) -> Callable[[Record], bool]:
     """Evaluations of a shipped model, with adaptive effort up to a limit or at T = 64 from one start."""
     wanted: dict[str, object] = {"kind": "eval", "config.data": data[0], "config.boards": data[1]}
     if effort is None:
@@ -125,7 +127,9 @@ def _solved(model: str, data: tuple[str, int], effort: str | None) -> Callable[[
         wanted |= {"config.effort": effort, "config.stop": "confidence"}
 
     def match(record: Record) -> bool:
-        return matches(record, wanted) and record["config"].get("effort") == effort and _is(model, record)
+        config = record["config"]  # older records name no symmetries: there were none
+        same = config.get("effort") == effort and config.get("symmetries", False) == symmetries
+        return matches(record, wanted) and same and _is(model, record)
 
     return match
 
@@ -134,12 +138,17 @@ HARD = Table(
     "Hard boards",
     tuple(_SETS),
     tuple(
-        Row(f"{_named(model)}, {label}", tuple(Cell(metric, _solved(model, data, effort)) for data in _SETS.values()))
+        Row(
+            f"{_named(model)}, {label}",
+            tuple(Cell(metric, _solved(model, data, effort, symmetries)) for data in _SETS.values()),
+        )
         for model in _HARD_MODELS
-        for label, metric, effort in (
-            ("T = 64, one start", "board_accuracy", None),
-            ("adaptive effort, at most 64 starts and T = 2,048", "board_accuracy", LIMIT),
-            ("the same: sample-steps per board", "sample_steps_per_board", LIMIT),
+        for label, metric, effort, symmetries in (
+            ("T = 64, one start", "board_accuracy", None, False),
+            ("adaptive effort, at most 64 starts and T = 2,048", "board_accuracy", LIMIT, False),
+            ("the same: sample-steps per board", "sample_steps_per_board", LIMIT, False),
+            ("the same effort, later starts under symmetries", "board_accuracy", LIMIT, True),
+            ("under symmetries: sample-steps per board", "sample_steps_per_board", LIMIT, True),
         )
     ),
     note="Board accuracy in percent. The effort of a board ends when the confidence of an answer is high enough; the"

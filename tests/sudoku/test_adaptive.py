@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import SudokuNet, build
 from akorn.sudoku.solver import Solver
 from akorn.sudoku.stepping import PIECE, stepper_of
+from akorn.sudoku.turned import turned
 from akorn.sudoku.voting import mean_confidence
 
 SMALL = SudokuConfig(channels=16, heads=2, steps=8)
@@ -54,14 +56,19 @@ def net(config: object = SMALL) -> SudokuNet:
     return model
 
 
-def readings(model: SudokuNet, puzzles: Tensor, starts: int, steps: int) -> Tensor:
+def readings(model: SudokuNet, puzzles: Tensor, starts: int, steps: int, symmetries: bool = True) -> Tensor:
     """The confidence at every reading, [B, starts, readings], by whole runs of the model."""
     board = torch.arange(len(puzzles)).repeat_interleave(starts)
-    x0 = start_noise(board_keys(puzzles)[board], torch.arange(starts).repeat(len(puzzles)), 0, (81, model.channels))
+    samples = board_keys(puzzles)[board], torch.arange(starts).repeat(len(puzzles)), 0
+    x0 = start_noise(*samples, (81, model.channels))
+    seen = turned(*samples)
     found = []
     with torch.no_grad():
         for done in range(CHECK, steps + 1, CHECK):
-            logits = model.evolve(puzzles[board], done, x0=x0).logits
+            if symmetries:
+                logits = seen.back(model.evolve(seen.image(puzzles[board]), done, x0=x0).logits)
+            else:
+                logits = model.evolve(puzzles[board], done, x0=x0).logits
             found.append(mean_confidence(logits.softmax(-1), puzzles[board]))
     return torch.stack(found, -1).view(len(puzzles), starts, -1)
 
@@ -81,12 +88,15 @@ def test_rounds_grow_to_the_limit(limit: tuple[int, int], rounds: object) -> Non
     assert usual("cuda").starts > usual("cpu").starts
 
 
-def test_an_unreachable_threshold_takes_the_whole_limit_and_the_best_reading(boards: tuple[Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("symmetries", [True, False])
+def test_an_unreachable_threshold_takes_the_whole_limit_and_the_best_reading(
+    symmetries: bool, boards: tuple[Tensor, Tensor]
+) -> None:
     model, puzzles = net(), boards[0]
-    found = adaptive.run(model, puzzles, Effort(4, 128, sure=1.0))
+    found = adaptive.run(model, puzzles, Effort(4, 128, sure=1.0, symmetries=symmetries))
     assert found.used.tolist() == [1 * 64 + 4 * 128] * len(puzzles)
     assert found.round.tolist() == [1] * len(puzzles)
-    every = readings(model, puzzles, 4, 128)
+    every = readings(model, puzzles, 4, 128, symmetries)
     best, place = every.flatten(1).max(1)
     torch.testing.assert_close(found.confidence, best, rtol=0, atol=1e-4)
     clear = every.flatten(1).topk(2).values.diff().abs().squeeze(1) > 1e-3  # no near tie
@@ -126,8 +136,10 @@ def test_a_board_does_not_notice_the_others(config: object, boards: tuple[Tensor
         assert torch.equal(flipped, whole.answer)
         assert sorted(other.used.tolist()) == sorted(whole.used.tolist())
     if not model.random_start:
-        assert whole.start.tolist() == [0] * len(puzzles)
-        assert int(whole.used.max()) <= 64 + 128  # more steps alone
+        assert int(whole.start.max()) > 0  # its starts differ by their symmetries
+        alike = adaptive.run(model, puzzles, replace(effort, symmetries=False))
+        assert alike.start.tolist() == [0] * len(puzzles)
+        assert int(alike.used.max()) <= 64 + 128  # more steps alone
 
 
 @pytest.mark.parametrize(("piece", "chunk"), [(8, None), (8, 8), (3, 5), (4, 4)])
@@ -166,18 +178,18 @@ def test_steps_in_pieces_are_the_model(boards: tuple[Tensor, Tensor]) -> None:
 
 def test_a_valid_answer_ends_the_effort_only_where_that_was_asked_for(boards: tuple[Tensor, Tensor]) -> None:
     model = FakeNet(*boards)  # takes all steps of a round at once; right where a start's first number is positive
-    by_rules = adaptive.run(model, boards[0], Effort(16, 64, sure=1.0, stop="valid"))
+    by_rules = adaptive.run(model, boards[0], Effort(16, 64, sure=1.0, stop="valid", symmetries=False))
     assert bool(by_rules.valid.all())
     assert torch.equal(by_rules.answer, boards[1])
     assert int(by_rules.used.max()) < 64 * (1 + 4 + 16)
-    by_confidence = adaptive.run(model, boards[0], Effort(16, 64, sure=1.0))
+    by_confidence = adaptive.run(model, boards[0], Effort(16, 64, sure=1.0, symmetries=False))
     assert by_confidence.used.tolist() == [64 * (1 + 4 + 16)] * len(boards[0])
     assert torch.equal(by_confidence.answer, boards[1])  # right ones are surer here
 
 
 def test_evaluating_with_an_effort(boards: tuple[Tensor, Tensor]) -> None:
     model = FakeNet(*boards)
-    found = evaluate(model, *map(np.asarray, boards), effort=Effort(4, 64, sure=0.88))
+    found = evaluate(model, *map(np.asarray, boards), effort=Effort(4, 64, sure=0.88, symmetries=False))
     assert found.spent is not None
     told = found.as_json()["effort"]
     assert told["starts"], told["steps"] == (4, 64)
@@ -192,14 +204,14 @@ def test_solving_with_an_effort(boards: tuple[Tensor, Tensor]) -> None:
     solver = Solver(net(), "cpu")
     answer = solver.solve(EXAMPLES["easy"], effort=Effort(4, 64, sure=1.0))
     assert (answer.votes, answer.effort, answer.at_limit) == (4, 64 + 4 * 64, True)
-    *_, frame = solver.watch(EXAMPLES["easy"], answer.steps, answer.seed, answer.start)
+    *_, frame = solver.watch(EXAMPLES["easy"], answer.steps, answer.seed, answer.start, symmetries=answer.symmetries)
     assert "".join(map(str, frame.digits)) == answer.board  # replayed
     assert answer.energy is not None
     assert not solver.solve(EXAMPLES["easy"], effort=Effort(4, 64, sure=0.01)).at_limit
     with pytest.raises(AkornError, match="goes by confidence"):
         solver.solve(EXAMPLES["easy"], effort=EFFORT, vote="energy")
     right = Solver(FakeNet(*boards), "cpu").solve(
-        [board.numpy() for board in boards[0]], effort=Effort(16, 64, sure=1.0), prefer_valid=True
+        [board.numpy() for board in boards[0]], effort=Effort(16, 64, sure=1.0, symmetries=False), prefer_valid=True
     )
     assert all(answer.valid and not answer.at_limit for answer in right)
 
@@ -233,7 +245,7 @@ def test_eval_records_the_effort(tmp_path: Path, boards: tuple[Tensor, Tensor], 
     net().save_pretrained(tmp_path / "model")
     write_csv(tmp_path / "boards.csv", *map(np.asarray, boards))
     words = ["eval", str(tmp_path / "model"), "--data", str(tmp_path / "boards.csv"), "--results", str(tmp_path / "r")]
-    assert status([*words, "--effort", "2x64", "--sure", "0.9", "--device", "cpu"]) == 0
+    assert status([*words, "--effort", "2x64", "--sure", "0.9", "--no-symmetries", "--device", "cpu"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "adaptive effort up to 2 starts, T ≤ 64" in shown
     assert "effort ends with confidence ≥ 0.9" in shown
@@ -241,12 +253,14 @@ def test_eval_records_the_effort(tmp_path: Path, boards: tuple[Tensor, Tensor], 
     record = json.loads(path.read_text())
     config = record["config"]
     assert [config[name] for name in ("effort", "sure", "stop", "votes", "steps")] == ["2x64", 0.9, "confidence", 2, 64]
+    assert config["symmetries"] is record["extra"]["effort"]["symmetries"] is False
     assert record["metrics"]["sample_steps_per_board"] == record["extra"]["effort"]["sample_steps_per_board"]
     for wrong, said in (
         (["--effort", "2x64", "--steps", "4"], "leave out --steps and --votes"),
         (["--effort", "2x64", "--vote", "sum"], "goes by confidence"),
         (["--effort", "2x50"], "multiple of 32"),
         (["--sure", "0.9"], "belong to --effort"),
+        (["--no-symmetries"], "belong to --effort"),
     ):
         assert status([*words, *wrong]) == 2
         assert said in capsys.readouterr().err

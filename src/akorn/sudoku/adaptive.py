@@ -7,7 +7,8 @@ a board run side by side and are read every 32 steps. A board leaves as soon as 
     confidence = mean over the blanks of the highest probability ≥ threshold.
 
 A board that leaves makes room for the next one, so the device always works on open boards. The answer is the most
-confident one of all readings. The solution is never looked at, and the rules of Sudoku only with stop="valid".
+confident one of all readings. The solution is never looked at, and the rules of Sudoku only with stop="valid". All
+starts but the first see the board under a random symmetry, unless symmetries=False (`turned.py`).
 
 No answer depends on the other boards: any number of processes or boards gives the same answers.
 """
@@ -27,6 +28,7 @@ from akorn.sudoku.effort import CHECK, Effort, Stop
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import Runner
 from akorn.sudoku.stepping import PIECE, State, Stepper, stepper_of
+from akorn.sudoku.turned import Turned, turned
 from akorn.sudoku.voting import Precision, default_chunk, is_valid, mean_confidence, numerics
 
 
@@ -96,7 +98,7 @@ def run(
     """Solve boards [B, 81], each with as much effort as it needs.
 
     Args:
-        model: any Sudoku model; without random starts it only gets more steps.
+        model: any Sudoku model; without random starts, starts differ by their symmetries alone.
         puzzles: [B, 81].
         effort: the limit, and when it is enough.
         seed: the seed of the starts.
@@ -119,7 +121,7 @@ def run(
         for number, (starts, steps) in enumerate(effort.rounds):
             found.round[todo] = number
             here = todo[rank::world]
-            starts = starts if model.random_start else 1
+            starts = starts if model.random_start or effort.symmetries else 1
             pool = _Pool(model, puzzles, found, effort, starts, steps, seed, energy)
             left = len(puzzles) - len(todo)
             for gone in pool.run(here, chunk):
@@ -192,17 +194,21 @@ class _Pool:
             groups *= 2
         return groups
 
-    def _begin(self, boards: Tensor) -> State:
-        """The states of all starts of boards [b], [b · starts, ...]."""
+    def _begin(self, boards: Tensor) -> tuple[State, Turned | None]:
+        """The states of all starts of boards [b], [b · starts, ...], and under which symmetries they are."""
         board = boards.repeat_interleave(self.starts)
-        x0 = None
+        start = torch.arange(self.starts, device=board.device).repeat(len(boards))
+        puzzle, x0, seen = self.puzzles[board], None, None
         if self.model.random_start:
-            start = torch.arange(self.starts, device=board.device).repeat(len(boards))
             x0 = start_noise(self.keys[board], start, self.seed, (81, self.model.channels))
-        return self.stepper.begin(self.puzzles[board], x0, self.steps)
+        if self.effort.symmetries and self.starts > 1:
+            seen = turned(self.keys[board], start, self.seed)
+            puzzle = seen.image(puzzle)
+        return self.stepper.begin(puzzle, x0, self.steps), seen
 
     def _fill(self, boards: Tensor) -> None:
-        self.board, self.state = boards.clone(), self._begin(boards)
+        self.board = boards.clone()
+        self.state, self.turned = self._begin(boards)
         self.age = torch.zeros_like(boards)
         self.active = torch.ones_like(boards, dtype=torch.bool)
         self.sum = torch.zeros(len(boards) * self.starts, device=boards.device)
@@ -221,6 +227,8 @@ class _Pool:
         """Keep only these groups, in this order."""
         rows = (groups[:, None] * self.starts + torch.arange(self.starts, device=groups.device)).flatten()
         self.state = tuple(part[rows] for part in self.state)
+        if self.turned is not None:
+            self.turned = Turned(*(part[rows] for part in self.turned))
         self.sum = self.sum[rows]
         self.board, self.age, self.active = self.board[groups], self.age[groups], self.active[groups]
 
@@ -228,7 +236,8 @@ class _Pool:
         """Put new boards in the place of groups that have left."""
         place = torch.tensor(groups, device=boards.device)
         rows = (place[:, None] * self.starts + torch.arange(self.starts, device=boards.device)).flatten()
-        for part, fresh in zip(self.state, self._begin(boards), strict=True):
+        state, seen = self._begin(boards)
+        for part, fresh in zip((*self.state, *(self.turned or ())), (*state, *(seen or ())), strict=True):
             part[rows] = fresh.to(part.dtype)
         self.sum[rows] = 0
         self.board[place], self.age[place], self.active[place] = boards, 0, True
@@ -247,6 +256,7 @@ class _Pool:
         self.age += self.check
         puzzle = self.puzzles[self.board.repeat_interleave(self.starts)]
         logits = self.stepper.read(self.state).float()  # [S, 81, 9]
+        logits = logits if self.turned is None else self.turned.back(logits)
         answer = torch.where(puzzle > 0, puzzle, logits.argmax(-1) + 1).to(torch.uint8)
         confidence = mean_confidence(logits.softmax(-1), puzzle)
         confidence = torch.where(confidence.isfinite(), confidence, 0.0)  # NaN never wins

@@ -30,6 +30,8 @@ class Effort:
     """The most steps T of a start, a multiple of 32."""
     sure: float = SURE
     stop: Stop = "confidence"
+    symmetries: bool = True
+    """Whether every start but the first sees the board under a random symmetry (`turned.py`)."""
 
     def __post_init__(self) -> None:
         for name in ("starts", "steps"):
@@ -44,12 +46,12 @@ class Effort:
             raise AkornError(f"stop is {self.stop!r}, expected {' or '.join(get_args(Stop))}")
 
     @classmethod
-    def parse(cls, text: str, sure: float = SURE, stop: Stop = "confidence") -> Effort:
+    def parse(cls, text: str, sure: float = SURE, stop: Stop = "confidence", symmetries: bool = True) -> Effort:
         """An effort from its limit, such as `64x2048`: starts, then steps."""
         starts, cross, steps = text.lower().replace("×", "x").partition("x")
         if not cross or not starts.strip().isdecimal() or not steps.strip().isdecimal():
             raise AkornError(f"an effort is STARTSxSTEPS, such as 64x2048, got {text!r}")
-        return cls(int(starts), int(steps), sure, stop)
+        return cls(int(starts), int(steps), sure, stop, symmetries)
 
     @property
     def rounds(self) -> tuple[tuple[int, int], ...]:

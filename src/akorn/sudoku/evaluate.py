@@ -61,6 +61,7 @@ class Spent:
             "steps": self.limit.steps,
             "sure": self.limit.sure,
             "stop": self.limit.stop,
+            "symmetries": self.limit.symmetries,
             "check": CHECK,
             "sample_steps_per_board": self.mean,
             "rounds": rounds,

@@ -1,4 +1,4 @@
-"""Random starts that depend only on the seed, the puzzle and the number of the start.
+"""Random numbers of a start that depend only on the seed, the puzzle and the number of the start.
 
 With an ordinary generator, the numbers of a sample depend on its place in the batch. Here every number is a hash of a
 counter (one splitmix64 stream per sample), so a start is the same in every chunk, process and file, and on every
@@ -32,12 +32,23 @@ def board_keys(puzzles: Tensor) -> Tensor:
 
 def start_noise(keys: Tensor, starts: Tensor, seed: int, shape: Sequence[int]) -> Tensor:
     """Standard normal numbers, float32 [S, *shape], for samples with these keys [S] and numbers of starts [S]."""
-    if not 0 <= seed < 1 << 63:
-        raise ValueError(f"a seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
     count = math.prod(shape)
-    stream = _mix(_mix(keys + _signed(seed * _GOLDEN)) + _GOLDEN * (starts + 1))  # [S]
+    stream = _streams(keys, starts, seed)
     numbers = _fused if keys.is_cuda and kernels.usable(keys) and _same_bits(keys.device) else _plain
     return numbers(stream, count).reshape(len(keys), *shape)
+
+
+def start_numbers(keys: Tensor, starts: Tensor, seed: int, count: int) -> Tensor:
+    """Random whole numbers, int64 [S, count], for the same samples; they are independent of `start_noise`."""
+    stream = _mix(_streams(keys, starts, seed))
+    return _mix(stream[:, None] + _GOLDEN * torch.arange(1, count + 1, device=stream.device))
+
+
+def _streams(keys: Tensor, starts: Tensor, seed: int) -> Tensor:
+    """[S]: where the numbers of each sample begin."""
+    if not 0 <= seed < 1 << 63:
+        raise ValueError(f"a seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+    return _mix(_mix(keys + _signed(seed * _GOLDEN)) + _GOLDEN * (starts + 1))
 
 
 def _plain(stream: Tensor, count: int) -> Tensor:

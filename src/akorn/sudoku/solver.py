@@ -19,6 +19,7 @@ from akorn.sudoku.board import Board, Conflict, as_board, conflicts, format_boar
 from akorn.sudoku.effort import Effort
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import Runner, SudokuNet
+from akorn.sudoku.turned import turned
 from akorn.sudoku.voting import Precision, VoteConfig
 
 Backend = Literal["torch", "onnx"]
@@ -56,6 +57,8 @@ class Answer:
     """Sample-steps that the board took: the steps of all its starts together."""
     at_limit: bool = False
     """Whether adaptive effort ended at its limit, without an answer that is good enough."""
+    symmetries: bool = False
+    """Whether all starts but the first saw the board under a symmetry, as with adaptive effort; for `Solver.watch`."""
 
 
 @dataclass(frozen=True)
@@ -218,25 +221,32 @@ class Solver:
             (~found.sure(effort)).tolist(),
         )
         return [
-            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open)
+            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open, effort.symmetries)
             for puzzle, answer, energy, confidence, steps, votes, start, used, open in zip(
                 boards, *columns, strict=True
             )
         ]
 
     @torch.no_grad()
-    def watch(self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0) -> Iterator[Frame]:
-        """The board after each step, from the start with that number; an answer's `start` replays how it was found."""
+    def watch(
+        self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0, *, symmetries: bool = False
+    ) -> Iterator[Frame]:
+        """The board after each step, from the start with that number.
+
+        An answer's `start` and `symmetries` replay how it was found.
+        """
         board = _parse(puzzle)
         digits = torch.from_numpy(board)[None].to(self.device)
-        x0 = None
+        keys, number, x0 = board_keys(digits), torch.tensor([start], device=self.device), None
         if self.model.random_start:
-            number = torch.tensor([start], device=self.device)
-            x0 = start_noise(board_keys(digits), number, seed, (81, self.model.channels))
+            x0 = start_noise(keys, number, seed, (81, self.model.channels))
+        seen = turned(keys, number, seed) if symmetries else None
         with voting.numerics(self.precision, self.model):
-            result = self.model.evolve(digits, steps, x0=x0, each_step=True)
-        assert result.step_logits is not None  # requested above
-        chance, digit = result.step_logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each
+            result = self.model.evolve(digits if seen is None else seen.image(digits), steps, x0=x0, each_step=True)
+        logits = result.step_logits  # [T, 1, 81, 9]
+        assert logits is not None  # requested above
+        logits = logits if seen is None else seen.back(logits)
+        chance, digit = logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each
         energies = result.energies[:, 0].tolist() if result.energies is not None else [None] * steps
         for step, energy in enumerate(energies):
             filled = np.where(board > 0, board, digit[step].numpy().astype(np.uint8) + 1)
@@ -255,10 +265,11 @@ def _answer(
     seed: int,
     effort: int,
     at_limit: bool = False,
+    symmetries: bool = False,
 ) -> Answer:
     return Answer(
         format_board(puzzle), format_board(answer), is_valid_solution(answer, puzzle), energy, confidence,
-        tuple(conflicts(answer)), steps, votes, start, seed, effort, at_limit,
+        tuple(conflicts(answer)), steps, votes, start, seed, effort, at_limit, symmetries,
     )  # fmt: skip
 
 

@@ -46,11 +46,29 @@ class Symmetries:
         straight = torch.arange(9, device=device).expand(count, 9)
         rows = _lines(count, device, generator) if self.rows else straight
         columns = _lines(count, device, generator) if self.columns else straight
-        squares = 9 * rows[:, :, None] + columns[:, None, :]  # [B, 9, 9]
+        swapped = None
         if self.transpose:
-            turned = _random((count, 1, 1), device, generator) < 0.5
-            squares = torch.where(turned, squares.transpose(1, 2), squares)
-        return squares.flatten(1)
+            swapped = _random((count,), device, generator) < 0.5
+        return squares_of(rows, columns, swapped)
+
+
+def squares_of(rows: Tensor, columns: Tensor, swapped: Tensor | None = None) -> Tensor:
+    """[B, 81]: the square that each square is taken from, with lines in these orders [B, 9].
+
+    swapped: [B] bool, the boards that are transposed then.
+    """
+    squares = 9 * rows[:, :, None] + columns[:, None, :]  # [B, 9, 9]
+    if swapped is not None:
+        squares = torch.where(swapped[:, None, None], squares.transpose(1, 2), squares)
+    return squares.flatten(1)
+
+
+def line_order(bands: Tensor, within: Tensor) -> Tensor:
+    """[B, 9]: an order of the nine lines that keeps the bands of three together, from random numbers.
+
+    bands: [B, 3]. within: [B, 3, 3].
+    """
+    return (3 * bands.argsort(-1)[:, :, None] + within.argsort(-1)).flatten(1)
 
 
 def _random(shape: tuple[int, ...], device: torch.device, generator: torch.Generator | None) -> Tensor:
@@ -66,6 +84,5 @@ def _permutations(shape: tuple[int, ...], device: torch.device, generator: torch
 
 def _lines(count: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
     """[B, 9]: a random order of the nine lines that keeps the bands of three together."""
-    bands = _permutations((count, 3), device, generator)
-    within = _permutations((count, 3, 3), device, generator)
-    return (3 * bands[:, :, None] + within).flatten(1)
+    bands = _random((count, 3), device, generator)
+    return line_order(bands, _random((count, 3, 3), device, generator))

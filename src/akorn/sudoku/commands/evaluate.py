@@ -52,6 +52,8 @@ class Options(CommonOptions):
     stop: Literal["confidence", "valid"] = "confidence"
     """With --effort: what ends it for a board. confidence: a sure answer. valid: an answer that follows the rules of
     Sudoku, however sure it is; such figures do not compare with those of others, and the record says so."""
+    symmetries: bool = True
+    """With --effort: let every start but the first see the board under a random symmetry."""
     as_solve: bool = False
     """Score what `akorn solve` does: adaptive effort up to its limit; with --steps or --votes, that many (64 and 8 by
     default) and the most confident answer."""
@@ -154,8 +156,9 @@ def run(options: Options) -> int:
 def _check_effort(options: Options) -> None:
     """Refuse contradictory options, before torch is imported."""
     if options.effort is None:
-        if (options.sure is not None or options.stop != "confidence") and not options.as_solve:
-            raise AkornError("--sure and --stop belong to --effort, such as --effort 64x2048")
+        changed = options.sure is not None or options.stop != "confidence" or not options.symmetries
+        if changed and not options.as_solve:
+            raise AkornError("--sure, --stop and --no-symmetries belong to --effort, such as --effort 64x2048")
         return
     if options.steps is not None or options.votes is not None:
         raise AkornError("--effort chooses steps and votes by itself: leave out --steps and --votes")
@@ -170,9 +173,9 @@ def _effort(options: Options, device: str) -> Effort | None:
 
     sure = SURE if options.sure is None else options.sure
     if options.effort is not None:
-        return Effort.parse(options.effort, sure, options.stop)
+        return Effort.parse(options.effort, sure, options.stop, options.symmetries)
     if options.as_solve and options.steps is None and options.votes is None:
-        return replace(usual(device), sure=sure, stop=options.stop)
+        return replace(usual(device), sure=sure, stop=options.stop, symmetries=options.symmetries)
     return None
 
 
@@ -225,7 +228,7 @@ def _record(options: Options, found: Evaluation, nodes: NDArray[np.int64], finge
     extra = {name: value for name, value in found.as_json().items() if name in ("by_givens", "by_difficulty", "effort")}
     if found.spent is not None:
         limit = found.spent.limit
-        config |= {"effort": str(limit), "sure": limit.sure, "stop": limit.stop}
+        config |= {"effort": str(limit), "sure": limit.sure, "stop": limit.stop, "symmetries": limit.symmetries}
         metrics["sample_steps_per_board"] = found.spent.mean
     extra |= _more(found, nodes)
     for vote in found.samples.votes if found.samples is not None else ():

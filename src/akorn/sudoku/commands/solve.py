@@ -60,6 +60,8 @@ class Options(CommonOptions):
     """The limit of the adaptive effort: the most starts of a board, and the most steps of a start."""
     sure: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 0.99)")] = None
     """The confidence that ends the effort for a board."""
+    symmetries: bool = True
+    """Let every start but the first see the board under a random symmetry, with adaptive effort."""
     steps: Annotated[int | None, tyro.conf.arg(help_behavior_hint=f"(default: adaptive; {STEPS} with --votes)")] = None
     """Number of Kuramoto steps T of every start, without adaptive effort. (`akorn eval` uses the 16 of training by
     default, as the paper does to compare models; `akorn eval --as-solve` scores what is done here.)"""
@@ -114,8 +116,8 @@ def _check_amount(options: Options) -> None:
         if value is not None and value < 1:
             raise AkornError(f"--{name} must be at least 1, got {value}")
     fixed = options.steps is not None or options.votes is not None
-    if fixed and (options.effort is not None or options.sure is not None):
-        raise AkornError("--steps and --votes fix the effort: leave them out, or --effort and --sure")
+    if fixed and (options.effort is not None or options.sure is not None or not options.symmetries):
+        raise AkornError("--steps and --votes fix the effort: leave them out, or --effort, --sure and --no-symmetries")
     if options.vote == "energy" and not fixed:
         raise AkornError(f"--vote energy compares starts of equal length: add --steps {STEPS} or --votes {VOTES}")
     _effort(options, "cpu")
@@ -128,7 +130,7 @@ def _effort(options: Options, device: str) -> Effort | None:
     if options.steps is not None or options.votes is not None:
         return None
     effort = usual(device) if options.effort is None else Effort.parse(options.effort)
-    return effort if options.sure is None else replace(effort, sure=options.sure)
+    return replace(effort, sure=effort.sure if options.sure is None else options.sure, symmetries=options.symmetries)
 
 
 def _lines(options: Options) -> Iterator[BoardLine]:
@@ -288,7 +290,7 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer) -> None:
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
         summed: float | None = 0.0  # ends as the value that the vote compared
-        for frame in solver.watch(line.puzzle, answer.steps, answer.seed, answer.start):
+        for frame in solver.watch(line.puzzle, answer.steps, answer.seed, answer.start, symmetries=answer.symmetries):
             title = f"step {frame.step} of {answer.steps}"
             summed = None if frame.energy is None or summed is None else summed + frame.energy
             live.update(BoardView(frame.digits, line.puzzle, summed, title, ENERGY), refresh=True)
@@ -303,7 +305,7 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 
     assert options.gif is not None
     assert line.puzzle is not None
-    frames = list(solver.watch(line.puzzle, answer.steps, answer.seed, answer.start))
+    frames = list(solver.watch(line.puzzle, answer.steps, answer.seed, answer.start, symmetries=answer.symmetries))
     energies = [frame.energy for frame in frames if frame.energy is not None]
     animate(
         np.stack([frame.digits for frame in frames]),
