@@ -72,14 +72,11 @@ def apply(block: Block, top: Path) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the package and of its tests, to be changed; the weights are linked.
-
-    What is compiled comes along, except for files that a process is just writing.
-    """
+    """A copy of the package and of its tests, to be changed; the weights are linked."""
     there = tmp_path / "src" / "akorn"
-    shutil.copytree(PACKAGE, there, ignore=shutil.ignore_patterns("*.pyc.*", "weights"))
+    shutil.copytree(PACKAGE, there, ignore=shutil.ignore_patterns("__pycache__", "weights"))
     (there / "weights").symlink_to(PACKAGE / "weights")
-    shutil.copytree(TOP / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("*.pyc.*", "*.npz"))
+    shutil.copytree(TOP / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
     return tmp_path
 
 
