@@ -1,7 +1,9 @@
 """What must be settled before any test module is imported, where the tests run, and what several folders use."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -64,6 +66,16 @@ def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run in an empty folder: what a command writes by default, such as records, is not left in the repository."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _operators_are_read_once() -> Iterator[None]:
+    """torch's exporter reads the sources of its 500 operators again for each part of a model: it takes a second."""
+    function = getattr(sys.modules.get("onnxscript"), "TracedOnnxFunction", None)  # loaded by tests that export
+    with pytest.MonkeyPatch.context() as patch:
+        if function is not None and isinstance(getattr(function, "function_ir", None), property):
+            patch.setattr(function, "function_ir", property(cache(function.function_ir.fget)))
         yield
 
 

@@ -22,6 +22,9 @@ WORDS = (
 )
 """What the pages say about them."""
 
+_NOTHING = Cell("", {"kind": "none"})
+"""No record fills it, which is found without a look into any."""
+
 
 def mended(record: Record) -> bool:
     """Whether a model was trained with an average that warms up, and ItrSA with its last norm."""
@@ -55,12 +58,8 @@ def earlier(records: Sequence[Record], tables: Sequence[Table]) -> list[Table]:
 def _replaced(records: Sequence[Record], cell: Cell) -> Cell:
     """The same figure of the records that later ones have replaced, or of none."""
     later = cell.prime is not None and any(map(cell.prime, chosen(records, cell)))
-    return replace(cell, match=_unmended(cell) if later else _never, prime=None, paper="–")
+    return replace(cell, match=_unmended(cell), prime=None, paper="–") if later else _NOTHING
 
 
 def _unmended(cell: Cell) -> Callable[[Record], bool]:
     return lambda record: matches(record, cell.match) and not mended(record)
-
-
-def _never(record: Record) -> bool:
-    return False

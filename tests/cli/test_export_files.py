@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 import torch
 
+import akorn.export
 from akorn.models import list_models, load_model, shipped_folder
 from akorn.rooms import parts
 from akorn.sudoku import SudokuConfig, build
@@ -123,11 +124,12 @@ def test_without_the_extra(
 ) -> None:
     real = builtins.__import__
 
-    def without(name: str, *args: Any) -> Any:
+    def without(name: str, *args: Any, **named: Any) -> Any:
         if name.partition(".")[0] == package:
             raise ImportError(f"No module named {name!r}")
-        return real(name, *args)
+        return real(name, *args, **named)
 
+    monkeypatch.delattr(akorn.export, "onnx_file", raising=False)  # which another test may have imported
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(__import__("sys").modules, "akorn.export.onnx_file", raising=False)
     (tmp_path / "mine" / "config.onnx").write_bytes(b"")

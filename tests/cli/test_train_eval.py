@@ -15,7 +15,7 @@ TINY = ["--model.channels", 16, "--model.heads", 2, "--train.batch-size", 4, "--
 
 @pytest.mark.slow
 def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -> None:
-    made = akorn("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
+    made = akorn_here("data", "make", "sudoku", "boards", "--count", 8, "--test", 4, "--givens", "40-50")
     assert made.returncode == 0, made.stderr
     assert len((tmp_path / "boards" / "train.csv").read_text().splitlines()) == 8
     assert_refused(akorn_here("data", "make", "sudoku", "boards"), "train.csv already exists")
@@ -28,8 +28,8 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     assert model == "runs/sudoku_akorn-seed5/model"
     assert_refused(akorn_here(*words), "already has a run")
 
-    scored = akorn("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
-                   "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
+    scored = akorn_here("eval", model, "--data", "boards/test.csv", "--steps", 2, "--votes", 2, "--json",
+                        "--plots", "plots", "--against-steps", 1, 2)  # fmt: skip
     assert scored.returncode == 0, scored.stderr
     assert 0 <= json.loads(scored.stdout)["board_accuracy"] <= 100
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {
@@ -44,10 +44,10 @@ def test_from_data_to_results(akorn: Akorn, akorn_here: Akorn, tmp_path: Path) -
     assert (kept["name"], kept["seed"], kept["config"]["data"]) == ("sudoku_akorn", 5, "test")
     assert str(tmp_path) not in record.read_text()
 
-    plain = akorn("eval", model, "--data", "boards/test.csv", "--results", "None")
+    plain = akorn_here("eval", model, "--data", "boards/test.csv", "--results", "None")
     assert "(T = 16, 1 vote) in " in plain.stdout
     assert plain.stderr == "akorn solve takes more steps and starts if a board needs them; --as-solve scores that\n"
-    like = akorn("eval", model, "--data", "boards/test.csv", "--results", "None", "--as-solve", "--steps", 3)
+    like = akorn_here("eval", model, "--data", "boards/test.csv", "--results", "None", "--as-solve", "--steps", 3)
     assert "(T = 3, 8 votes, confidence)" in like.stdout  # what is asked for stays, the rest is as in solve
     assert like.stderr == ""
 

@@ -22,7 +22,12 @@ robustness = pytest.importorskip("results.pages.robustness")
 RECORDS = read_records(Path(__file__).parents[2] / "results")
 OWN = ("sudoku_akorn", "sudoku_best", "sudoku_hard")
 SUDOKU_RECORDS = [record for record in RECORDS if record["name"] in OWN]  # to which tests add what it is compared with
-PAGES: dict[str, str] = pages.pages(RECORDS)
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, str]:
+    found: dict[str, str] = pages.pages(RECORDS)
+    return found
 
 
 def evaluated(name: str, value: float, seed: int = 0, later: bool = True, **config: object) -> dict[str, Any]:
@@ -76,7 +81,9 @@ def test_later_trainings_replace_the_earlier_ones_of_all_seeds() -> None:
         ("robustness.PRETRAINED", "ROBUSTNESS", "| Bartoldson et al. 2024, quoted from the paper | – | 93.68 |"),
     ],
 )
-def test_figures_of_others_are_quoted_and_never_ours(table: str, figures: str, some: str) -> None:
+def test_figures_of_others_are_quoted_and_never_ours(
+    rendered: dict[str, str], table: str, figures: str, some: str
+) -> None:
     module, name = table.split(".")
     found = getattr({"sudoku": sudoku, "objects": objects, "robustness": robustness}[module], name)
     rows = {row.label: row for row in found.rows}
@@ -84,7 +91,7 @@ def test_figures_of_others_are_quoted_and_never_ours(table: str, figures: str, s
         cells = rows[f"{label}, quoted from the paper"].cells
         assert [cell.paper for cell in cells] == list(values)
         assert not any(chosen(RECORDS, cell) for cell in cells)
-    assert some in PAGES[f"results/{module}.md"]
+    assert some in rendered[f"results/{module}.md"]
 
 
 def test_a_figure_says_what_it_stands_on() -> None:
@@ -106,8 +113,8 @@ def test_a_figure_says_what_it_stands_on() -> None:
     assert on([], "clean") == "–"
 
 
-def test_every_figure_of_the_claims_has_its_data_and_seeds() -> None:
-    text = PAGES["RESULTS.md"]
+def test_every_figure_of_the_claims_has_its_data_and_seeds(rendered: dict[str, str]) -> None:
+    text = rendered["RESULTS.md"]
     for line in text.splitlines():
         if "](results/" in line and line.startswith("| "):
             parts = [part.strip() for part in line.split("|")]

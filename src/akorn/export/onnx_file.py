@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,14 +37,17 @@ _HALF = 256
 _TYPES = {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64}
 
 
-def to_onnx(program: Program, facts: Mapping[str, str]) -> bytes:
-    """The file's content; `facts` become its metadata."""
+def trace(program: Program) -> list[onnx.GraphProto]:
+    """Each part as ONNX. Programs of the same model with other numbers of steps have the same parts."""
+    pairs = zip(program.parts, program.traced_with(), strict=True)
+    return [_traced(part.module, given, part.takes) for part, given in pairs]
+
+
+def to_onnx(program: Program, facts: Mapping[str, str], traced: Sequence[onnx.GraphProto] | None = None) -> bytes:
+    """The file's content; `facts` become its metadata. traced: what `trace` gave, if it has been called before."""
     writer = _Writer(program)
-    traced = [
-        _traced(part.module, given, part.takes)
-        for part, given in zip(program.parts, program.traced_with(), strict=True)
-    ]
-    for number, (part, graph) in enumerate(zip(program.parts, traced, strict=True)):
+    graphs = trace(program) if traced is None else traced
+    for number, (part, graph) in enumerate(zip(program.parts, graphs, strict=True)):
         writer.add(f"part{number}", graph, part.takes, part.gives, part.times)
     model = writer.model()
     for name, text in facts.items():

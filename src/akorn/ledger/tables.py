@@ -77,7 +77,8 @@ def matches(record: Record, match: Match) -> bool:
     """Say whether a record matches."""
     if callable(match):
         return bool(match(record))
-    flat = flatten(record)
+    asked = {name.partition(".")[0] for name in match}
+    flat = flatten({part: record[part] for part in asked if part in record})
     return all(name in flat and flat[name] == value for name, value in match.items())
 
 
@@ -99,7 +100,7 @@ def chosen(records: Sequence[Record], cell: Cell) -> list[Record]:
 def value(record: Record, metric: Metric) -> Value | None:
     """Return a record's value of a metric: words, or a number that can be averaged."""
     found = metric(record) if callable(metric) else record["metrics"].get(metric)
-    return found if isinstance(found, str) or is_number(found) else None
+    return found if found is not None and (isinstance(found, str) or is_number(found)) else None
 
 
 def summary(values: Sequence[Value | None], digits: int = 1) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -68,12 +70,18 @@ class OnnxRunner:
     @classmethod
     def from_model(cls, model: SudokuNet) -> OnnxRunner:
         """A torch model, exported when it is first run."""
-        from akorn.export.onnx_file import to_onnx
+        from akorn.export.onnx_file import to_onnx, trace
         from akorn.sudoku.export import program
 
         name = f"the {model.architecture} model"
-        program(model)  # refuses what cannot be exported, before any work is done
-        return cls(lambda steps: _session(to_onnx(program(model, steps), {}), name), model.channels, None, name)
+        _runtime()
+        whole = program(model)  # refuses what cannot be exported, before any work is done
+        traced = cache(lambda: trace(whole))
+
+        def session(steps: int) -> InferenceSession:
+            return _session(to_onnx(program(model, steps), {}, traced()), name)
+
+        return cls(session, model.channels, None, name)
 
     def evolve(
         self,
@@ -112,11 +120,16 @@ class OnnxRunner:
         return self.block
 
 
-def _session(content: bytes, name: object) -> InferenceSession:
+def _runtime() -> ModuleType:
     try:
         import onnxruntime
     except ImportError as error:
         raise missing(error) from error
+    return cast(ModuleType, onnxruntime)
+
+
+def _session(content: bytes, name: object) -> InferenceSession:
+    onnxruntime = _runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors, which are raised too
