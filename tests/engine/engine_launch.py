@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 import torch
 
 from akorn.engine import checkpoint, scalars
@@ -54,10 +53,14 @@ class Forked:
     """The same by the fork server. It ends as a Python does, except that Python itself is not taken down."""
 
     def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:  # the server keeps the environment in which it was started
-            patch.setenv("OMP_NUM_THREADS", "1")
+        before = dict(os.environ)
+        try:  # the server takes the environment of the first that starts it
+            os.environ.update(environment)
             self._process = fork_server().Process(target=_forked, args=(words, dict(environment), log))
             self._process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
         self.kill = self._process.kill
 
     def poll(self) -> int | None:
