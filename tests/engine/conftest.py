@@ -20,5 +20,5 @@ def one_thread() -> Iterator[None]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of the toy in two processes, with which others are compared; it runs only once, since it is slow."""
     out = tmp_path_factory.mktemp("two") / "whole"
-    assert launch(2, out, fresh=True) == [0, 0]
+    assert launch(2, out) == [0, 0]
     return out

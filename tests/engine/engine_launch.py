@@ -1,12 +1,9 @@
 """Start the toy in separate processes, and compare what runs have left behind."""
 
-import atexit
-import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -27,73 +24,8 @@ def environment(gpu: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": gpu}
 
 
-def fork_server() -> multiprocessing.context.ForkServerContext:
-    """It has torch loaded but has run nothing: its children are quick to start and inherit no threads."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    return context
-
-
-class Started:
-    """A command in a new Python."""
-
-    def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        with log.open("ab") as handle:  # into a file: a full pipe would block the process
-            self._process = subprocess.Popen(
-                [sys.executable, *words], env=dict(environment), stdout=handle, stderr=handle
-            )
-        self.kill, self.wait = self._process.kill, self._process.wait
-
-    def poll(self) -> int | None:
-        """Its status, or None as long as it runs."""
-        return self._process.poll()
-
-
-class Forked:
-    """The same by the fork server. It ends as a Python does, except that Python itself is not taken down."""
-
-    def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        before = dict(os.environ)
-        try:  # the server takes the environment of the first that starts it
-            os.environ.update(environment)
-            self._process = fork_server().Process(target=_forked, args=(words, dict(environment), log))
-            self._process.start()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-        self.kill = self._process.kill
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self) -> int | None:
-        self._process.join()
-        return self._process.exitcode
-
-
-def _forked(words: list[str], environment: Mapping[str, str], log: Path) -> None:
-    """A child of the fork server becomes the toy."""
-    os.environ.clear()
-    os.environ.update(environment)
-    with log.open("ab") as handle:
-        os.dup2(handle.fileno(), 1)
-        os.dup2(handle.fileno(), 2)
-    torch.set_num_threads(1)
-    sys.argv = words
-    from engine_toy import main
-
-    try:
-        main()
-    finally:
-        atexit._run_exitfuncs()
-
-
-def launch(processes: int, out: Path, *options: str, gpu: str = "", fresh: bool = False) -> list[int]:
-    """Run the toy in several processes; when one ends badly, kill the others, as a launcher does.
-
-    fresh: each process is a Python of its own, from its start to its end, which takes three seconds.
-    """
-    start = Started if fresh or gpu or "forkserver" not in multiprocessing.get_all_start_methods() else Forked
+def launch(processes: int, out: Path, *options: str, gpu: str = "") -> list[int]:
+    """Run the toy in several processes; when one ends badly, kill the others, as a launcher does."""
     # The store where the processes meet lives here, as in torch's launcher: it binds a port and keeps it. A port that
     # is looked up, closed and handed on may be somebody else's by the time a process gets to it.
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -106,16 +38,18 @@ def launch(processes: int, out: Path, *options: str, gpu: str = "", fresh: bool 
         },
         **{"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"},
     }
-    running: list[Started | Forked] = []
+    running: list[subprocess.Popen[bytes]] = []
     logs = [out.parent / f"{out.name}-{rank}.log" for rank in range(processes)]
     try:
         for rank, log in enumerate(logs):
             own = {**world, "RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {}
-            running.append(start([str(TOY), str(out), *options], {**environment(gpu), **own}, log))
+            command = [sys.executable, str(TOY), str(out), *options]
+            with log.open("ab") as handle:  # into a file: a full pipe would block the process
+                running.append(subprocess.Popen(command, env={**environment(gpu), **own}, stdout=handle, stderr=handle))
         deadline = time.monotonic() + PATIENCE
         while any(process.poll() is None for process in running):
             # Those that were asked to stop end together, with a signal's status.
-            if any(process.poll() not in (None, 0, 130, 143) for process in running):
+            if any(process.returncode not in (None, 0, 130, 143) for process in running):
                 break
             if time.monotonic() > deadline:
                 break
@@ -124,7 +58,7 @@ def launch(processes: int, out: Path, *options: str, gpu: str = "", fresh: bool 
         for process in running:
             if process.poll() is None:
                 process.kill()
-        codes = [int(process.wait() or 0) for process in running]
+        codes = [process.wait() for process in running]
     if any(codes):
         print(*(f"{log.name}: {code}\n{log.read_text()}" for log, code in zip(logs, codes, strict=True)), sep="\n")
     return codes

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, TOY, assert_same_run, environment, fork_server, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, TOY, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 
 from akorn.engine import TrainConfig, checkpoint, scalars, train
@@ -37,10 +37,10 @@ def test_killed_and_resumed_is_bit_identical(tmp_path: Path, processes: int, req
         whole = request.getfixturevalue("undisturbed")
 
     options = [f"kill_at={kill_at}", f"kill_rank={processes - 1}"]
-    codes = launch(processes, tmp_path / "killed", *options, fresh=True)
+    codes = launch(processes, tmp_path / "killed", *options)
     assert codes[-1] == -signal.SIGKILL
     assert checkpoint.newest(tmp_path / "killed" / checkpoint.FOLDER).name != f"step-{STEPS:08d}"
-    assert launch(processes, tmp_path / "killed", "resume=1", fresh=True) == [0] * processes
+    assert launch(processes, tmp_path / "killed", "resume=1") == [0] * processes
     assert_same_run(whole, tmp_path / "killed", processes)
     logs = [log.read_text().splitlines() for folder in {tmp_path, whole.parent} for log in folder.glob("*.log")]
     models = {line for lines in logs for line in lines if line.startswith("model ")}
@@ -55,9 +55,11 @@ def test_killed_from_outside_at_any_moment(tmp_path: Path, monkeypatch: pytest.M
     """Processes are killed after random times: while training, writing, sweeping up."""
     config = replace(CONFIG, checkpoint_every=2)
     train(ToyTask(), config, tmp_path / "whole")
+    # A fork server has torch loaded but has run nothing: its children are quick to start and inherit no threads.
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    server = fork_server()
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOAD)
     draw = random.SystemRandom()
     kills = 5
     for kill in [True] * kills + [False]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_launch import PATIENCE, STEPS, assert_same_run, environment, fork_server, launch
+from engine_launch import PATIENCE, PRELOAD, STEPS, assert_same_run, environment, launch
 from engine_toy import CONFIG, ToyTask
 from torch import nn
 
@@ -58,9 +58,12 @@ def attempt(out: Path, config: TrainConfig, early: bool, hold_at: int, started: 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> multiprocessing.context.ForkServerContext:
+    """A fork server has torch loaded but has run nothing: its children are quick to start and inherit no threads."""
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    return fork_server()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    return context
 
 
 @pytest.mark.slow
