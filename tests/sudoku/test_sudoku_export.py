@@ -188,7 +188,7 @@ def test_models_that_cannot_leave() -> None:
 
 def test_the_solver_by_onnxruntime(small: SudokuModel) -> None:
     """The same answers, starts and energies: in blocks that divide the steps, and step by step."""
-    plain, other = Solver(small, "cpu"), Solver(OnnxRunner.from_model(small))
+    plain, other = Solver(small, "cpu", "float32"), Solver(OnnxRunner.from_model(small))
     for steps in (17, 20):
         for mine, its in zip(
             plain.solve(list(EXAMPLES.values()), steps, 3), other.solve(list(EXAMPLES.values()), steps, 3), strict=True
@@ -208,9 +208,9 @@ def test_the_solver_on_a_file(small: SudokuModel, tmp_path: Path) -> None:
     path = tmp_path / "mine.onnx"
     write.write(run, facts_of(run, small, "mine", ""), path)
     solver = Solver.from_pretrained(path)
-    assert solver.solve(EXAMPLES["easy"], 4).board == Solver(small, "cpu").solve(EXAMPLES["easy"], 4).board
+    assert solver.solve(EXAMPLES["easy"], 4).board == Solver(small, "cpu", "float32").solve(EXAMPLES["easy"], 4).board
     effort = Effort(2, 64, sure=1.0)
-    mine, its = (each.solve(EXAMPLES["easy"], effort=effort) for each in (Solver(small, "cpu"), solver))
+    mine, its = (each.solve(EXAMPLES["easy"], effort=effort) for each in (Solver(small, "cpu", "float32"), solver))
     assert (its.effort, its.votes) == (mine.effort, mine.votes)  # its answers are read at the end of a round alone
     assert not solver.can_watch
     for work, words in [
@@ -251,7 +251,8 @@ def test_the_same_answers(name: str, count: int, tmp_path: Path) -> None:
     write.write(run, facts_of(run, model, name, ""), tmp_path / "model.onnx")
     weights = (WEIGHTS / name / WEIGHTS_FILE).stat().st_size
     assert (tmp_path / "model.onnx").stat().st_size < weights + 500_000  # they are in it once, in half precision
-    plain, other = Solver.from_pretrained(name, "cpu"), Solver.from_pretrained(tmp_path / "model.onnx")
+    plain = Solver.from_pretrained(name, "cpu", "float32")  # as onnxruntime computes
+    other = Solver.from_pretrained(tmp_path / "model.onnx")
     assert len(boards) == count
     for batch in np.split(boards, 4):
         for mine, its in zip(plain.solve(list(batch), 64), other.solve(list(batch), 64), strict=True):
