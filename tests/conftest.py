@@ -71,7 +71,7 @@ def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _operators_are_read_once() -> Iterator[None]:
-    """torch's exporter reads the sources of its 500 operators again for each part of each model, which takes a second."""
+    """torch's exporter reads the sources of its 500 operators again for each part of a model: it takes a second."""
     function = getattr(sys.modules.get("onnxscript"), "TracedOnnxFunction", None)  # loaded by tests that export
     with pytest.MonkeyPatch.context() as patch:
         if function is not None and isinstance(getattr(function, "function_ir", None), property):

@@ -90,7 +90,7 @@ def test_no_solution_found_says_so(akorn_here: Akorn, model: Path) -> None:
 def test_adaptive_effort_is_the_default_and_told(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     result = akorn_here("solve", SOLVED, "--model", model, "--device", "cpu")
     assert result.returncode == 0
-    assert result.stderr == "effort: 1 start, 32 steps together; the limit is 8 starts of 1,024 steps\n"
+    assert result.stderr == "effort: 1 start, 32 steps together; the limit is 64 starts of 256 steps\n"
     result = akorn_here("solve", EASY, "--model", model, "--effort", "2x64")
     assert result.returncode == 1
     assert "confidence" in result.stdout
@@ -240,6 +240,6 @@ def test_both_helps_say_why_their_defaults_differ(akorn_here: Akorn) -> None:
     solve = " ".join(akorn_here("solve", "--help").stdout.replace("│", " ").split())
     scored = " ".join(akorn_here("eval", "--help").stdout.replace("│", " ").split())
     assert "`akorn eval` uses the 16 of training by default" in solve
-    assert "8x1024 on a CPU, 64x2048 on a GPU" in solve
+    assert "64x256 on a CPU, 64x2048 on a GPU" in solve
     assert "`akorn solve` takes as many as a board needs, up to a limit" in scored
     assert "exit status is 0 if every answer is a valid Sudoku, 1 if one is not" in solve

@@ -1,7 +1,7 @@
 """Adaptive effort: boards whose answers are not yet sure get more steps and more starts, up to a limit.
 
 The effort comes in rounds. The first gives every board one start and 64 steps; each later round gives the boards that
-are still open four times as many starts of four times as many steps, and the last round gives the limit. All starts of
+are still open eight times as many starts of twice as many steps, and the last round gives the limit. All starts of
 a board run side by side and are read every 32 steps. A board leaves as soon as one of its answers is sure:
 
     confidence = mean over the blanks of the highest probability ≥ threshold.

@@ -16,8 +16,8 @@ CHECK = 32
 """Steps between two readings."""
 FIRST = (1, 64)
 """Starts and steps of the first round."""
-GROWTH = 4
-"""By how much starts and steps grow from round to round."""
+GROWTH = (8, 2)
+"""By how much starts and steps grow from round to round. Starts under other symmetries find more than further steps."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,16 @@ class Effort:
 
     @property
     def rounds(self) -> tuple[tuple[int, int], ...]:
-        """Starts and steps of each round, the limit last."""
+        """Starts and steps of each round, the limit last.
+
+        Once a round has all starts, the next one is the limit: boards leave when they are done, whatever the round.
+        """
         limit = (self.starts, self.steps)
         found = [(min(FIRST[0], self.starts), min(FIRST[1], self.steps))]
         while found[-1] != limit:
             starts, steps = found[-1]
-            found.append((min(GROWTH * starts, self.starts), min(GROWTH * steps, self.steps)))
+            grown = (min(GROWTH[0] * starts, self.starts), min(GROWTH[1] * steps, self.steps))
+            found.append(limit if starts == self.starts else grown)
         return tuple(found)
 
     def __str__(self) -> str:
@@ -69,4 +73,4 @@ class Effort:
 
 def usual(device: str) -> Effort:
     """What `akorn solve` tries by default on a device of this type; on a CPU it fits in a minute."""
-    return Effort() if device == "cuda" else Effort(8, 1024)
+    return Effort() if device == "cuda" else Effort(64, 256)

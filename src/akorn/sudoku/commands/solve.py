@@ -55,7 +55,7 @@ class Options(CommonOptions):
     default torch, and onnxruntime for an exported file."""
     effort: Annotated[
         str | None,
-        tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: 8x1024 on a CPU, 64x2048 on a GPU)"),
+        tyro.conf.arg(metavar="STARTSxSTEPS", help_behavior_hint="(default: 64x256 on a CPU, 64x2048 on a GPU)"),
     ] = None
     """The limit of the adaptive effort: the most starts of a board, and the most steps of a start."""
     sure: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 0.99)")] = None
