@@ -21,13 +21,14 @@ from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
 from akorn.rooms import commands
-from akorn.runtime import streams
+from akorn.runtime import signals, streams
 
 _T = TypeVar("_T")
 
 COMMANDS = commands()
 """Name → (module, what it does): the commands of the rooms and of this folder."""
 
+_INTERRUPTED = 130  # the usual exit status after Ctrl-C
 _NO_MEMORY = r"allocate memory|not enough memory|out of memory|calculation overflowed"
 _TOO_LARGE = "there is not enough memory for this: choose smaller numbers or smaller batches"
 
@@ -45,13 +46,16 @@ _SEVERAL = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its status: 0, 1 if no answer was found, or 2 for bad input."""
+    """Run one command and exit with its status: 0, 1 if no answer was found, 2 for bad input, 130 or 143 if stopped."""
     words = list(sys.argv[1:] if argv is None else argv)
     streams.prepare()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which no command has done yet
         # Waiting threads yield early, which makes solving several times faster on a busy machine.
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-    status = streams.finish(_attempt(words))
+    with signals.terminable() as terminated:
+        status = streams.finish(_attempt(words))
+    if terminated and status == _INTERRUPTED:
+        status = signals.STATUS
     if status or words[:1] != ["--version"]:
         sys.exit(status)
 
@@ -73,7 +77,7 @@ def _attempt(words: Sequence[str]) -> int:
     except AkornError as error:
         return streams.refuse(str(error))
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed the pipe
         streams.silence(sys.stdout)
         return 0
@@ -84,7 +88,7 @@ def _attempt(words: Sequence[str]) -> int:
         return streams.refuse(f"there is not enough memory for this: {error}" if str(error) else _TOO_LARGE)
     except Exception as error:
         if _interrupted(error):
-            return 130
+            return _INTERRUPTED
         if isinstance(error, RuntimeError) and re.search(_NO_MEMORY, str(error)):
             return streams.refuse(_TOO_LARGE)
         raise
