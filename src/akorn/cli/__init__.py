@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from akorn._version import __version__
+from akorn.cli.help_text import Folded, joined_docstrings
 from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
@@ -37,6 +38,7 @@ _UNREADABLE = {
     "a whole number": r"invalid literal for int\(\) with base 10:",
     "a number": r"could not convert string to float:",
 }
+_CHOICE = r"invalid choice (['\"])(?P<got>.*)\1 for argument '(?P<option>.*?)'\. Expected one of (?P<known>\(.*\))"
 # how tyro complains about values of options with several types or values
 _SEVERAL = (
     r"no type matching (?:\{None\}\|)?(?P<kind>.+?) could be instantiated from \[(?P<words>.*?)\]\.",
@@ -115,7 +117,8 @@ def usage() -> str:
             "commands:",
             *lines,
             "",
-            "akorn COMMAND --help shows the options of a command, akorn --version the version of akorn.",
+            "akorn COMMAND --help shows the options of a command,",
+            "akorn --version the version of akorn.",
         ]
     )
 
@@ -131,9 +134,9 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     import tyro
 
     told = io.StringIO()
-    shown = sys.stdout if sys.stdout is not None else io.StringIO()  # tyro asks it for its encoding
+    shown = Folded(sys.stdout if sys.stdout is not None else io.StringIO())  # tyro asks it for its encoding
     try:
-        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings():
             if default is None:
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}")
             else:
@@ -160,6 +163,15 @@ def _one_line(box: str) -> str:
 
 def _plain(told: str) -> str:
     """Tyro's complaint about a value of the wrong type, in plain words; any other message stays as it is."""
+    choice = re.match(_CHOICE, told)
+    if choice is not None:
+        known = re.findall(r"'(.*?)'", choice["known"])
+        if "None" in known:  # then they are in no order
+            known = sorted({*known} - {"None"})
+        return f"{choice['option']}: expected {_either(known)}, got {choice['got']}"
+    missing = re.match(r"Missing value for argument '(.*?)'\. Expected (\d+) values", told)
+    if missing is not None:
+        return f"{missing[1]} needs {'a value' if missing[2] == '1' else f'{missing[2]} values'}"
     wrong = re.match(r"Error parsing (--\S+): (.*)", told)
     if wrong is None:
         return told
@@ -167,13 +179,19 @@ def _plain(told: str) -> str:
     for kind, said in _UNREADABLE.items():
         word = re.search(said + r" (['\"])(.*?)\1(?: |$)", reason)
         if word is not None:
-            return f"{option}: expected {kind}, got {word[2]}"
+            others = re.findall(r"\{(?!None\})(\w+)\}", reason.partition(" could be ")[0])
+            return f"{option}: expected {_either([kind, *others])}, got {word[2]}"
     for pattern in _SEVERAL:
         several = re.match(pattern, reason)
         if several is not None:
             words = " ".join(re.findall(r"'(.*?)'", several["words"]))
             return f"{option}: expected {_kind(several.groupdict().get('kind'))}, got {words}"
     return f"{option}: {reason}"
+
+
+def _either(words: Sequence[str]) -> str:
+    """a, b or c"""
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def _kind(kind: str | None) -> str:
