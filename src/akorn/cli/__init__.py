@@ -201,6 +201,7 @@ def _kind(kind: str | None) -> str:
     choices = dict.fromkeys(re.findall(r"'(.*?)'", kind))
     if choices:  # typing.Literal
         return f"{kind.count('Literal')} of {', '.join(choices)}"
-    count = kind.count("int") if kind.startswith("typing.Tuple") else 0
+    several = kind.startswith("typing.Tuple") or re.fullmatch(r"\{\w+( \w+)+\}", kind)
+    count = max(kind.count("int"), kind.count("INT")) if several else 0
     word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
     return f"{count} {word}" if count else word
