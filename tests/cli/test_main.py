@@ -111,6 +111,7 @@ def test_mistakes_get_one_line(akorn: Akorn) -> None:
         ("data make sudoku x --difficulty no", "--difficulty: expected easy, extreme, hard or medium, got no"),
         ("segment a.png --clusters two", "--clusters: expected a whole number or auto, got two"),
         ("simulate --steps", "--steps needs a value"),
+        (f"solve {'1' * 81} {'2' * 81}", f"there is no place for {'2' * 81} (akorn solve --help)"),
         ("data make clevr x --objects 3", "--objects: expected 2 whole numbers, got 3"),
         ("data make clevr x --count 1 --objects 0 0", "from 0 to 0, expected from 0 to 10"),
         ("train nothing_like_it", "more (akorn recipes)"),

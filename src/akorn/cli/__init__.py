@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from akorn._version import __version__
-from akorn.cli.help_text import Folded, joined_docstrings
+from akorn.cli.help_text import Folded, joined_docstrings, unfolded
 from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
@@ -136,7 +136,8 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     told = io.StringIO()
     shown = Folded(sys.stdout if sys.stdout is not None else io.StringIO())  # tyro asks it for its encoding
     try:
-        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings():
+        width = contextlib.nullcontext() if {"-h", "--help"} & set(words) else unfolded()
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings(), width:
             if default is None:
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}")
             else:
@@ -169,6 +170,9 @@ def _plain(told: str) -> str:
         if "None" in known:  # then they are in no order
             known = sorted({*known} - {"None"})
         return f"{choice['option']}: expected {_either(known)}, got {choice['got']}"
+    spare = re.match(r"Unrecognized options: ([^-].*)", told)
+    if spare is not None:
+        return f"there is no place for {spare[1]}"
     missing = re.match(r"Missing value for argument '(.*?)'\. Expected (\d+) values", told)
     if missing is not None:
         return f"{missing[1]} needs {'a value' if missing[2] == '1' else f'{missing[2]} values'}"

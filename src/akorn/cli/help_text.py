@@ -6,6 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import textwrap
@@ -59,3 +60,17 @@ def joined_docstrings() -> Iterator[None]:
         yield
     finally:
         docstring_parser.parse_from_object = read
+
+
+@contextlib.contextmanager
+def unfolded() -> Iterator[None]:
+    """While this lasts, tyro takes the terminal for a very wide one, and does not cut the words of its messages."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100000"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before

@@ -261,7 +261,7 @@ def _tell(line: BoardLine, answer: Answer, alone: bool, effort: Effort | None, a
     if not answer.valid and not as_json:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
-            named.append(f"{len(answer.conflicts) - 3} more")
+            named.append(f"and {len(answer.conflicts) - 3} more clashes")
         if effort is None:
             hint = "try more --steps or --votes, or neither of them"
         elif answer.at_limit:
