@@ -73,7 +73,7 @@ def create_model(
     name = name.replace("_", "-")
     folder, shipped = shipped_folder(name), list_models(pretrained=True)
     if name not in list_models():
-        raise AkornError(unknown("model", name, list_models()))
+        raise AkornError(f"{unknown('model', name, list_models())} (akorn models --all)")
     if pretrained and name not in shipped:
         known = ", ".join(shipped) or "none"
         raise AkornError(f"there is no pretrained model {name!r}; the shipped models are: {known}")

@@ -4,13 +4,16 @@ defined. Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 from akorn.errors import AkornError
+
+MOST_LISTED = 24
+"""Up to so many names are listed in an error message."""
 
 Value = TypeVar("Value")
 Config = TypeVar("Config")
@@ -135,7 +138,14 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The known names that are similar to an unknown one, or all of them."""
+    """The known names that are similar to an unknown one, or all of them if they fit in a line."""
     known = list(known)
     near = get_close_matches(name, known, n=3)
-    return f"did you mean {' or '.join(near)}?" if near else f"the known ones are {', '.join(known) or 'none'}"
+    return f"did you mean {' or '.join(near)}?" if near else f"the known ones are {listed(known)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one line; of very many only the first ones, and how many there are besides."""
+    if len(names) > MOST_LISTED:
+        return f"{', '.join(names[: MOST_LISTED // 2])} and {len(names) - MOST_LISTED // 2} more"
+    return ", ".join(names) or "none"

@@ -126,7 +126,7 @@ def room_of_recipe(name: str) -> str:
     for room in ROOMS:
         if name in part(room, "recipes").RECIPES:
             return room
-    raise AkornError(unknown("recipe", name, recipes()))
+    raise AkornError(f"{unknown('recipe', name, recipes())} (akorn recipes)")
 
 
 def room_of_prefix(name: str) -> str | None:

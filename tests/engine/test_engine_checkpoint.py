@@ -135,7 +135,7 @@ def test_another_format_version_or_no_checkpoint_is_refused(tmp_path: Path) -> N
         file.write_bytes(text.encode("latin-1"))
         with pytest.raises(AkornError, match=message):
             resume(tmp_path)
-    with pytest.raises(AkornError, match="not a checkpoint, expected a folder"):
+    with pytest.raises(AkornError, match="there is no such folder, expected a folder"):
         checkpoint.load(tmp_path / "nowhere")
 
 

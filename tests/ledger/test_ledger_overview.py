@@ -121,6 +121,9 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["results", "--folder", str(tmp_path / "nowhere")]) == 2
     assert "this folder of records does not exist" in capsys.readouterr().err
     write(tmp_path)
+    (tmp_path / "page.md").write_text("")
+    assert run(["results", "--folder", str(tmp_path / "page.md")]) == 2
+    assert "this folder of records is not a folder" in capsys.readouterr().err
     (tmp_path / "bad.json").write_text("{")
     for words in ([], ["--json"]):
         assert run(["results", "--folder", str(tmp_path), *words]) == 2

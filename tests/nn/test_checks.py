@@ -39,3 +39,12 @@ def test_large_values_and_what_is_no_array_pass() -> None:
 def test_readouts_have_whole_sizes(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ann.Readout(**{"channels": 8} | settings)
+
+
+def test_readouts_name_what_does_not_fit() -> None:
+    with pytest.raises(ValueError, match=r"the readout has 8 channels, but x of shape \[2, 4, 3, 3\] has 4"):
+        ann.Readout(8)(torch.zeros(2, 4, 3, 3))
+    with pytest.raises(ValueError, match="x must be a tensor, got list"):
+        ann.Readout(8)([1.0])
+    with pytest.raises(ValueError, match=r"expected \[B, C\], tokens"):
+        ann.LinearReadout(8)(torch.zeros(8))

@@ -306,7 +306,26 @@ BAD = {
     "infinite c": (lambda: make("dense-tokens")(X, X + torch.inf, 1), "c of shape.*192 NaN or infinite values"),
     "whole numbers": (lambda: make("dense-tokens")(X.long(), X, 1), "floating-point type, got torch.int64"),
     "True steps": (lambda: make("dense-tokens")(X, X, True), "whole number, got True"),
-    "no c": (lambda: make("dense-tokens")(X, None, 1), "c must be an array, or a function of the step, got NoneType"),
+    "no c": (lambda: make("dense-tokens")(X, None, 1), "c must be a tensor, or a function of the step, got None"),
+    "an array of NumPy": (lambda: make("dense-tokens")(X.numpy(), X, 1), "x must be a tensor, got ndarray"),
+    "float64 x, float32 weights": (
+        lambda: ann.KuramotoLayer(16, 4, ann.AttentionCoupling(16, 2))(X.double(), X.double(), 1),
+        r"x has the type torch.float64, but the weights have torch.float32: .*x.to\(torch.float32\)",
+    ),
+    "x on another device": (
+        lambda: make("dense-tokens")(X.double().to("meta"), X.double(), 1),
+        r'x has the device meta, but the weights have cpu: .*x.to\("cpu"\)',
+    ),
+    "energy not a function": (
+        lambda: make("dense-tokens").evolve(X, X, 1, energy=True),
+        "energy must be a function such as akorn.oscillators.energy, got True",
+    ),
+    "c(t) forgets to return": (lambda: make("dense-tokens")(X, lambda t: None, 1), "c at step 0 must be a tensor"),
+    "gamma a word": (lambda: with_dense(gamma="1"), "gamma must be a single number, got '1'"),
+    "coupling returns nothing": (
+        lambda: ann.KuramotoLayer(16, 4, lambda x: None)(X, X, 1),
+        r"maps a state of shape \[2, 6, 16\] to NoneType, not to a tensor",
+    ),
     "c(t) of another shape": (lambda: make("dense-tokens")(X, lambda t: X[:1], 1), r"c at step 0 has the shape \[1"),
     "coupling of another width": (
         lambda: make("dense", omega=None) and ann.KuramotoLayer(8, 4, ann.DenseCoupling(16)),
@@ -334,6 +353,30 @@ def test_bad_input(case: str) -> None:
     call, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_other_errors_of_torch_stay_as_they_are() -> None:
+    """The types differ, which this coupling allows: what fails in it has another reason."""
+
+    class Failing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("the file of my own is locked")
+
+    with pytest.raises(RuntimeError, match="locked"):
+        ann.KuramotoLayer(16, 4, Failing())(X.double(), X.double(), 1)
+
+
+def test_forward_mode_through_attention() -> None:
+    """Torch's fused attention has no forward-mode derivatives; they agree with central differences."""
+    layer = ann.KuramotoLayer(16, 4, ann.AttentionCoupling(16, 2), gamma=0.3).double()
+    x, c, v = torch.randn(3, 2, 6, 16, dtype=torch.float64)
+    moved = torch.func.jvp(lambda x: layer(x, c, 3), (x,), (v,))[1]
+    expected = (layer(x + 1e-5 * v, c, 3) - layer(x - 1e-5 * v, c, 3)) / 2e-5
+    torch.testing.assert_close(moved, expected, atol=1e-7, rtol=1e-5)
 
 
 def test_any_module_of_the_right_shape_is_a_coupling() -> None:

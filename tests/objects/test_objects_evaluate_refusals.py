@@ -157,3 +157,12 @@ def test_an_impossible_weight_of_places(weight: float, shown: str) -> None:
     model = build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=1))
     with pytest.raises(AkornError, match=f"the weight of places is {shown}, expected 0 or more"):
         Segmenter(model, SegmentSettings(places=weight))
+
+
+def test_a_segmenter_takes_batches_of_pictures_in_tensors() -> None:
+    segmenter = Segmenter(build(AkornConfig(image_size=32, patch=8, channels=16, heads=2, steps=1)))
+    for job in (lambda images: segmenter.segment(images, 2), segmenter.features, segmenter.trajectory):
+        with pytest.raises(AkornError, match=r"must be a tensor \[B, C, H, W\], got ndarray"):
+            job(np.zeros((1, 3, 32, 32), np.uint8))
+        with pytest.raises(AkornError, match=r"must be \[B, C, H, W\], got an array of shape \[3, 32, 32\]"):
+            job(torch.zeros(3, 32, 32))

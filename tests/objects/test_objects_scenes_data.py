@@ -62,7 +62,7 @@ def test_sizes_objects_and_textures(tmp_path: Path) -> None:
     [
         ("clevr {} --size 0", "--size must be at least 1, got 0"),
         ("clevr {} --samples 0", "--samples must be at least 1, got 0"),
-        ("clevr {} --objects 3 12", "objects are from 3 to 12, expected a range within 0 to 10"),
+        ("clevr {} --objects 3 12", "objects are from 3 to 12, expected from 0 to 10"),
         ("clevr {} --count 0", "--count must be at least 1, got 0"),
         ("clevr {} --device abacus", "the device 'abacus' cannot be used"),
         ("shapes {} --objects 3 4", "--objects is for scenes that are rendered, not for shapes"),

@@ -86,7 +86,7 @@ def test_folders(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert run("empty", "in", "--model", "tetrominoes") == 2
     told = capsys.readouterr()
-    assert "akorn: empty: this is a folder" in told.err
+    assert "akorn: empty: this folder contains no pictures" in told.err
     assert told.out.count("clusters →") == 2
 
 

@@ -94,7 +94,7 @@ def test_more_objects_than_fit_are_refused_with_the_number_of_tries(monkeypatch:
     ):
         draw_scenes(crowd, 0, np.arange(2, dtype=np.uint64), all_seen)
     for objects in ((3, 12), (5, 4), (-1, 3), (0, 0)):
-        with pytest.raises(AkornError, match="expected a range within 0 to 10"):
+        with pytest.raises(AkornError, match="expected from 0 to 10"):
             family_of("clevr", objects)
     with pytest.raises(AkornError, match="unknown kind of scene 'clever': did you mean clevr"):
         family_of("clever")

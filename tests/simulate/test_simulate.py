@@ -14,6 +14,7 @@ from akorn.errors import AkornError
 from akorn.nn import ConvCoupling, KuramotoLayer
 from akorn.simulate import lattice
 from akorn.simulate.frames import colours
+from akorn.simulate.result import EnergyChange
 
 SMALL = {"size": 16, "steps": 12, "kernel_size": 5}
 
@@ -26,6 +27,8 @@ def test_fish_energy_falls_and_conditions_hold() -> None:
     assert fish.energy_change.rises == 0
     assert fish.energies[-1] < 5 * fish.energies[0] < 0
     assert "never rose" in fish.describe()
+    still = EnergyChange.of(np.array([-0.0, -0.0]), 1e-6)
+    assert still.describe(9) == "the energy was the same before and after, 0, in 9 steps, in which it never rose"
     white = fish.stimulus[..., 0] > 0
     assert (fish.stimulus[white] == 1).all()
     assert (fish.stimulus[~white] == 0).all()

@@ -208,3 +208,12 @@ def test_a_closed_or_unreadable_standard_input_is_named(tmp_path: Path, monkeypa
 def test_parse_board_reads_every_drawn_board(form: str) -> None:
     if "title" not in form:
         assert format_board(parse_board(FORMS[form])) == EASY
+
+
+def test_a_file_that_is_no_text_is_one_mistake(tmp_path: Path) -> None:
+    """Not one for each of its hundreds of lines."""
+    for name, content in (("photo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), ("utf16.txt", EASY.encode("utf-16"))):
+        (tmp_path / name).write_bytes(content)
+        for read in (load_csv, lambda path: list(read_boards(path))):
+            with pytest.raises(AkornError, match=f"{name}: not a text file in UTF-8"):
+                read(tmp_path / name)

@@ -101,6 +101,9 @@ def test_more_votes_never_lower_the_confidence(solver: Solver) -> None:
 def test_unknown_and_impossible_votes_are_refused(solver: Solver) -> None:
     with pytest.raises(AkornError, match="vote is 'loud', expected confidence or energy"):
         solver.solve(HARD, vote="loud")  # type: ignore[call-overload]
+    for effort in ("64x2048", 3):
+        with pytest.raises(AkornError, match=r"expected an Effort such as akorn.sudoku.Effort\(64, 2048\)"):
+            solver.solve(HARD, effort=effort)  # type: ignore[call-overload]
     torch.manual_seed(0)
     with pytest.raises(AkornError, match="has no energy to vote by"):
         Solver(build(ItrSAConfig(channels=16, heads=2)), "cpu").solve(HARD, vote="energy")

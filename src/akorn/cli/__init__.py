@@ -17,17 +17,19 @@ from importlib import import_module
 from typing import TypeVar
 
 from akorn._version import __version__
+from akorn.cli.help_text import Folded, joined_docstrings, unfolded
 from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
 from akorn.rooms import commands
-from akorn.runtime import streams
+from akorn.runtime import signals, streams
 
 _T = TypeVar("_T")
 
 COMMANDS = commands()
 """Name → (module, what it does): the commands of the rooms and of this folder."""
 
+_INTERRUPTED = 130  # the usual exit status after Ctrl-C
 _NO_MEMORY = r"allocate memory|not enough memory|out of memory|calculation overflowed"
 _TOO_LARGE = "there is not enough memory for this: choose smaller numbers or smaller batches"
 
@@ -36,6 +38,7 @@ _UNREADABLE = {
     "a whole number": r"invalid literal for int\(\) with base 10:",
     "a number": r"could not convert string to float:",
 }
+_CHOICE = r"invalid choice (['\"])(?P<got>.*)\1 for argument '(?P<option>.*?)'\. Expected one of (?P<known>\(.*\))"
 # how tyro complains about values of options with several types or values
 _SEVERAL = (
     r"no type matching (?:\{None\}\|)?(?P<kind>.+?) could be instantiated from \[(?P<words>.*?)\]\.",
@@ -45,13 +48,16 @@ _SEVERAL = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its status: 0, 1 if no answer was found, or 2 for bad input."""
+    """Run one command and exit with its status: 0, 1 if no answer was found, 2 for bad input, 130 or 143 if stopped."""
     words = list(sys.argv[1:] if argv is None else argv)
     streams.prepare()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, which no command has done yet
         # Waiting threads yield early, which makes solving several times faster on a busy machine.
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-    status = streams.finish(_attempt(words))
+    with signals.terminable() as terminated:
+        status = streams.finish(_attempt(words))
+    if terminated and status == _INTERRUPTED:
+        status = signals.STATUS
     if status or words[:1] != ["--version"]:
         sys.exit(status)
 
@@ -73,7 +79,7 @@ def _attempt(words: Sequence[str]) -> int:
     except AkornError as error:
         return streams.refuse(str(error))
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed the pipe
         streams.silence(sys.stdout)
         return 0
@@ -84,7 +90,7 @@ def _attempt(words: Sequence[str]) -> int:
         return streams.refuse(f"there is not enough memory for this: {error}" if str(error) else _TOO_LARGE)
     except Exception as error:
         if _interrupted(error):
-            return 130
+            return _INTERRUPTED
         if isinstance(error, RuntimeError) and re.search(_NO_MEMORY, str(error)):
             return streams.refuse(_TOO_LARGE)
         raise
@@ -111,7 +117,8 @@ def usage() -> str:
             "commands:",
             *lines,
             "",
-            "akorn COMMAND --help shows the options of a command, akorn --version the version of akorn.",
+            "akorn COMMAND --help shows the options of a command,",
+            "akorn --version the version of akorn.",
         ]
     )
 
@@ -127,9 +134,10 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     import tyro
 
     told = io.StringIO()
-    shown = sys.stdout if sys.stdout is not None else io.StringIO()  # tyro asks it for its encoding
+    shown = Folded(sys.stdout if sys.stdout is not None else io.StringIO())  # tyro asks it for its encoding
     try:
-        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
+        width = contextlib.nullcontext() if {"-h", "--help"} & set(words) else unfolded()
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings(), width:
             if default is None:
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}")
             else:
@@ -156,6 +164,18 @@ def _one_line(box: str) -> str:
 
 def _plain(told: str) -> str:
     """Tyro's complaint about a value of the wrong type, in plain words; any other message stays as it is."""
+    choice = re.match(_CHOICE, told)
+    if choice is not None:
+        known = re.findall(r"'(.*?)'", choice["known"])
+        if "None" in known:  # then they are in no order
+            known = sorted({*known} - {"None"})
+        return f"{choice['option']}: expected {_either(known)}, got {choice['got']}"
+    spare = re.match(r"Unrecognized options: ([^-].*)", told)
+    if spare is not None:
+        return f"there is no place for {spare[1]}"
+    missing = re.match(r"Missing value for argument '(.*?)'\. Expected (\d+) values", told)
+    if missing is not None:
+        return f"{missing[1]} needs {'a value' if missing[2] == '1' else f'{missing[2]} values'}"
     wrong = re.match(r"Error parsing (--\S+): (.*)", told)
     if wrong is None:
         return told
@@ -163,13 +183,19 @@ def _plain(told: str) -> str:
     for kind, said in _UNREADABLE.items():
         word = re.search(said + r" (['\"])(.*?)\1(?: |$)", reason)
         if word is not None:
-            return f"{option}: expected {kind}, got {word[2]}"
+            others = re.findall(r"\{(?!None\})(\w+)\}", reason.partition(" could be ")[0])
+            return f"{option}: expected {_either([kind, *others])}, got {word[2]}"
     for pattern in _SEVERAL:
         several = re.match(pattern, reason)
         if several is not None:
             words = " ".join(re.findall(r"'(.*?)'", several["words"]))
             return f"{option}: expected {_kind(several.groupdict().get('kind'))}, got {words}"
     return f"{option}: {reason}"
+
+
+def _either(words: Sequence[str]) -> str:
+    """a, b or c"""
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def _kind(kind: str | None) -> str:
@@ -179,6 +205,7 @@ def _kind(kind: str | None) -> str:
     choices = dict.fromkeys(re.findall(r"'(.*?)'", kind))
     if choices:  # typing.Literal
         return f"{kind.count('Literal')} of {', '.join(choices)}"
-    count = kind.count("int") if kind.startswith("typing.Tuple") else 0
+    several = kind.startswith("typing.Tuple") or re.fullmatch(r"\{\w+( \w+)+\}", kind)
+    count = max(kind.count("int"), kind.count("INT")) if several else 0
     word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
     return f"{count} {word}" if count else word

@@ -16,10 +16,12 @@ from akorn.errors import AkornError
 class Options(CommonOptions):
     """Draw the loss, or another curve, of several runs in one plot, from what `akorn train` has logged."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …")] = ()
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="(required)")
+    ] = ()
     """The runs' folders, or their files scalars.jsonl."""
-    labels: tuple[str, ...] = ()
-    """A label for each run; by default the name of its folder. Runs with the same label have the same colour, such as
+    labels: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the folders' names)")] = ()
+    """A label for each run. Runs with the same label have the same colour, such as
     the seeds of a model."""
     metric: str = "loss"
     """Which curve, such as loss or eval/board_accuracy."""

@@ -23,9 +23,10 @@ def parse(words: Sequence[str]) -> Any:
     makers = {name: module for module in parts("commands.make").values() for name in module.NAMES}
     if any(word in ("-h", "--help") for word in words[:2]):
         print("usage: akorn data make NAME DIR [options]\n       akorn data pack DIR FILE [options]\n")
-        print("Make a data set without a download, or pack the pictures of a folder into one file.\n\ndata sets:")
+        print("Make a data set without a download, or pack the pictures of a folder.\n\ndata sets:")
         print("\n".join(f"  {name}" for name in makers))
-        print("\nakorn data make NAME --help shows the options of a data set, akorn data pack --help those of a pack.")
+        print("\nakorn data make NAME --help shows the options of a data set,")
+        print("akorn data pack --help those of a pack.")
         raise SystemExit(0)
     if not words or words[0] != "make":
         raise AkornError(f"akorn data make NAME DIR: expected make or pack, got {words[0] if words else 'nothing'}")

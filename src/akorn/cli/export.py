@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 class Options(CommonOptions):
     """Export a model as one file that needs no Python, or the model of an unfinished run as a folder."""
 
-    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN")] = None
+    run: Annotated[
+        Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN", help_behavior_hint="(required)")
+    ] = None
     """A run's folder, or one of its checkpoints; for a file also shipped weights by name, or a model's folder."""
     format: Literal["folder", "onnx", "pt2"] = "folder"
     """A model's folder, which the other commands take; one ONNX file, for onnxruntime, in browsers too; or a program of
@@ -52,7 +54,9 @@ def run(options: Options) -> int:
     if options.format != "folder":
         return _write_file(options)
     if options.run is None:
-        raise AkornError("akorn export needs the folder of a run of `akorn train`")
+        raise AkornError(
+            "akorn export needs the folder of a run of `akorn train`, or a model's name with --format onnx or pt2"
+        )
     for name in ("steps", "overwrite"):
         if getattr(options, name):
             raise AkornError(f"--{name} is for --format onnx and pt2")

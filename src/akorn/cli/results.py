@@ -25,7 +25,8 @@ def run(options: Options) -> int:
     from akorn.ledger import overview, read_records
 
     if not options.folder.is_dir():
-        raise AkornError(f"{options.folder}: this folder of records does not exist")
+        wrong_how = "is not a folder" if options.folder.exists() else "does not exist"
+        raise AkornError(f"{options.folder}: this folder of records {wrong_how}")
     wrong: list[AkornError] = []
     records = read_records(options.folder, wrong.append)
     for error in wrong:  # the others are shown anyway

@@ -17,6 +17,7 @@ import tyro
 from akorn.cli import parse as parse_options
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
 from akorn.errors import AkornError
+from akorn.registry import listed
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 
@@ -46,7 +47,7 @@ def parse(words: Sequence[str]) -> Options:
     name = words[0] if words and not words[0].startswith("-") else ""
     if not name:
         parse_options(Options, words, "train")  # shows the help, or falls through
-        raise AkornError(f"akorn train needs a recipe: {', '.join(recipes())}")
+        raise AkornError(f"akorn train needs a recipe: {listed(list(recipes()))} (akorn recipes)")
     room_of_recipe(name)  # refuses unknown names
     recipe = recipes()[name]()
     if {"-h", "--help"} & set(words[1:]):

@@ -172,7 +172,8 @@ def sweep(folder: Path) -> None:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
-        raise AkornError(f"{path}: not a checkpoint, expected a folder with {MANIFEST}")
+        missing = "" if path.exists() else "there is no such folder, "
+        raise AkornError(f"{path}: {missing or 'not a checkpoint, '}expected a folder with {MANIFEST}")
     if not file.is_file():
         raise AkornError(f"{file}: missing, so {path} is not a complete checkpoint")
     try:

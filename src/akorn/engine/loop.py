@@ -283,7 +283,7 @@ def _open_folder(out: Path, resume: bool, accelerator: Any, held: ExitStack) -> 
             held.enter_context(only_run(out))
             checkpoint.sweep(out / checkpoint.FOLDER)
         except OSError as error:
-            raise AkornError(f"{out}: the run's folder cannot be created ({error})") from error
+            raise AkornError(f"{out}: the run's folder cannot be created ({error.strerror or error})") from error
     processes.wait()
 
 

@@ -19,7 +19,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise AkornError(f"{file}: the curves cannot be read ({error})") from error
+        reason = getattr(error, "strerror", None) or error
+        raise AkornError(f"{file}: the curves cannot be read ({reason})") from error
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line:

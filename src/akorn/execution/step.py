@@ -86,6 +86,8 @@ def advance(
         return *step.compiled(x, c, energy), None
     dim = osc.channel_axis(x)
     jx = step.coupling(x if copy is None else copy)
+    if not isinstance(jx, Tensor):
+        raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {type(jx).__name__}, not to a tensor")
     if jx.shape != x.shape:
         raise ValueError(f"the coupling maps a state of shape {list(x.shape)} to {list(jx.shape)}")
     if kernels.usable(x):

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from akorn.execution import ops
 from akorn.nn.checks import described, hooked, whole_number
@@ -104,7 +106,7 @@ class AttentionCoupling(nn.Module):
         )
         if place is not None:
             q, k, v = place.on_query(q), place.on_key(k), place.on_value(v)
-        o = self.maps.weigh(F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask))
+        o = self.maps.weigh(_weighted_sums(q, k, v, self.mask))
         if place is not None:
             o = place.on_output(o)
         return self.maps.gather(o.transpose(1, 2).flatten(2))  # [B, tokens, C]
@@ -128,6 +130,14 @@ class AttentionCoupling(nn.Module):
     def extra_repr(self) -> str:
         """What print() shows for the coupling."""
         return f"{self.channels}, heads={self.heads}, masked={self.mask is not None}"
+
+
+def _weighted_sums(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Torch's attention, in its plain form for forward-mode derivatives, which its fused forms do not have."""
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 def _check_mask(mask: Tensor, tokens: int | None) -> None:

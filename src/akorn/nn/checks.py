@@ -15,7 +15,9 @@ __all__ = [
     "check_finite",
     "check_module",
     "check_part",
+    "check_tensor",
     "described",
+    "explained",
     "hooked",
     "one_number",
     "whole_number",
@@ -54,6 +56,31 @@ def check_part(name: str, part: nn.Module | None, channels: int, n: int) -> None
         raise ValueError(f"{name} is for {count} oscillators, but {channels} channels with n={n} are {channels // n}")
 
 
+def check_tensor(name: str, value: object) -> None:
+    """ValueError unless it is a tensor."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {described(value)}")
+
+
+def explained(error: RuntimeError, x: Tensor, module: nn.Module) -> str | None:
+    """What a torch error means if x has another type, or is on another device, than the weights; None if not."""
+    weight = next((weight for weight in module.parameters() if weight.is_floating_point()), None)
+    if weight is None:
+        return None
+    told = str(error)
+    place = x.device.type
+    autocast = torch.amp.is_autocast_available(place) and torch.is_autocast_enabled(place)
+    kind, found, wanted = "type", str(x.dtype), str(weight.dtype)
+    fitting = x.dtype == weight.dtype or autocast or "type" not in told
+    if fitting:
+        kind, found, wanted = "device", str(x.device), str(weight.device)
+        fitting = x.device == weight.device or "device" not in told
+    if fitting:
+        return None
+    moved = f".to({wanted})" if kind == "type" else f'.to("{wanted}")'
+    return f"x has the {kind} {found}, but the weights have {wanted}: convert one of them, as x{moved} does"
+
+
 def can_be_looked_at(x: Tensor) -> bool:
     """Whether values may be read here: it waits for the device, which is forbidden while compiling or recording."""
     if torch.compiler.is_compiling() or x.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -84,6 +111,8 @@ def one_number(name: str, value: object) -> Tensor:
             raise ValueError(f"{name} must be finite, got {value.item()}")
         return value.detach().clone()
     try:
+        if isinstance(value, str | bytes):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a single number, got {described(value)}") from None

@@ -16,7 +16,9 @@ from akorn.nn.checks import (
     check_finite,
     check_module,
     check_part,
+    check_tensor,
     described,
+    explained,
     hooked,
     one_number,
     whole_number,
@@ -146,6 +148,20 @@ class KuramotoLayer(GradientFlags, nn.Module):
         already normalised, which saves doing it again.
         """
         steps = self._check(x, c, steps)
+        if energy is not None and not callable(energy):
+            raise ValueError(f"energy must be a function such as akorn.oscillators.energy, got {described(energy)}")
+        if torch.compiler.is_compiling():
+            return self._evolve(x, c, steps, energy, trajectory, on_sphere)
+        try:
+            return self._evolve(x, c, steps, energy, trajectory, on_sphere)
+        except RuntimeError as error:
+            if (told := explained(error, x, self)) is None:
+                raise
+            raise ValueError(told) from error
+
+    def _evolve(
+        self, x: Tensor, c: Stimulus, steps: int, energy: EnergyFunction | None, trajectory: bool, on_sphere: bool
+    ) -> Evolution:
         x, c, moved = execution.in_one_order(x, c, tokens=steps > 1 and isinstance(self.coupling, AttentionCoupling))
         x = x if on_sphere else self._start(x)  # Π[x]
         drive = self.drive(c, x.ndim)  # c through the stimulus module, plus the bias
@@ -199,10 +215,15 @@ class KuramotoLayer(GradientFlags, nn.Module):
     def drive(self, c: Stimulus, ndim: int) -> Drive:
         """C as it acts on the oscillators of a state with `ndim` axes: through the stimulus module, with the bias."""
         if not isinstance(c, Tensor):
-            return Drive(lambda t: self._prepare(c(t)), None, False)
+            return Drive(lambda t: self._prepare_from(c, t), None, False)
         if c.ndim == ndim:
             return execution.constant(self._prepare(c))
         return execution.changing(self._prepare(c.flatten(0, 1)).unflatten(0, c.shape[:2]))  # samples do not mix
+
+    def _prepare_from(self, c: Callable[[int], Tensor], t: int) -> Tensor:
+        at = c(t)
+        check_tensor(f"c at step {t}", at)
+        return self._prepare(at)
 
     def _prepare(self, c: Tensor) -> Tensor:
         if self.bias is not None and type(self.stimulus) is GroupNorm and not hooked(self.stimulus):
@@ -214,11 +235,12 @@ class KuramotoLayer(GradientFlags, nn.Module):
     def _check(self, x: Tensor, c: Stimulus, steps: int) -> int:
         """Refuse impossible arguments; returns the number of steps as a plain int."""
         steps = whole_steps(steps)
+        check_tensor("x", x)
         dim = osc.channel_axis(x)
         if not x.is_floating_point():
             raise ValueError(f"x must be of a floating-point type, got {x.dtype}")
         if not isinstance(c, Tensor) and not callable(c):
-            raise ValueError(f"c must be an array, or a function of the step, got {type(c).__name__}")
+            raise ValueError(f"c must be a tensor, or a function of the step, got {described(c)}")
         if x.shape[dim] != self.channels:
             raise ValueError(
                 f"the layer has {self.channels} channels, but x of shape {list(x.shape)} has {x.shape[dim]}"

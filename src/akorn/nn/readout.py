@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from akorn.execution import ops
-from akorn.nn.checks import whole_number
+from akorn.nn.checks import check_tensor, whole_number
 from akorn.nn.norm import per_channel, pointwise
+from akorn.oscillators import channel_axis
 
 
 class Readout(nn.Module):
@@ -59,6 +60,10 @@ class Readout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C], [B, tokens, C] or [B, C, H, W] → g of the same with K channels."""
+        check_tensor("x", x)
+        width = x.shape[channel_axis(x)]
+        if width != self.channels:
+            raise ValueError(f"the readout has {self.channels} channels, but x of shape {list(x.shape)} has {width}")
         return self.g(self.measure(x))
 
     def measure(self, x: Tensor) -> Tensor:

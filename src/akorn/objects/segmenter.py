@@ -161,6 +161,7 @@ class Segmenter:
     @torch.inference_mode()
     def features(self, images: Tensor, number: int = 0) -> Tensor:
         """[B, K, h, w], up-tiled or enlarged; batches with different `number` get different starts."""
+        _check_pictures(images)
         settings = self.settings
         pictures = as_channels(as_float(images.to(self.device)), self.model.config.image_channels)
         self.grid(*pictures.shape[2:])
@@ -182,6 +183,7 @@ class Segmenter:
     @torch.inference_mode()
     def trajectory(self, images: Tensor, number: int = 0) -> list[Tensor]:
         """The states of the first picture's oscillators over time: [T + 1, C, h, w] for each block."""
+        _check_pictures(images)
         states = getattr(self.model, "trajectory", None)
         if states is None:
             raise AkornError(f"{type(self.model).__name__} has no oscillators to show")
@@ -203,8 +205,17 @@ class Segmenter:
 
     def segment(self, images: Tensor, clusters: Counts | Auto, number: int = 0) -> Tensor:
         """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
+        _check_pictures(images)
         height, width = images.shape[2:]
         return self.masks(self.features(images, number), (height, width))(clusters)
+
+
+def _check_pictures(images: object) -> None:
+    """AkornError unless these are pictures in a tensor."""
+    if not isinstance(images, Tensor):
+        raise AkornError(f"pictures must be a tensor [B, C, H, W], got {type(images).__name__}")
+    if images.ndim != 4:
+        raise AkornError(f"pictures must be [B, C, H, W], got an array of shape {list(images.shape)}")
 
 
 def _too_much(what: str, need: int, have: float) -> AkornError:

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from akorn.errors import AkornError
+from akorn.runtime.picture_folders import expand_folders
 
 MOST_PIXELS = 2**26
 MOST_READ = 2**27
@@ -100,7 +101,9 @@ def _readable(path: str | Path) -> Iterator[None]:
     except FileNotFoundError:
         raise AkornError(f"{path}: there is no such file") from None
     except IsADirectoryError:
-        raise AkornError(f"{path}: this is a folder, expected a picture") from None
+        empty = expand_folders([str(path)]) == (str(path),)
+        told = "this folder contains no pictures" if empty else "this is a folder, expected a picture"
+        raise AkornError(f"{path}: {told}") from None
     except UnidentifiedImageError:
         raise AkornError(f"{path}: not a picture, expected PNG, JPEG or similar") from None
     except Exception as error:  # damaged files fail in Pillow and its codecs in many ways

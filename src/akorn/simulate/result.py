@@ -38,9 +38,12 @@ class EnergyChange:
 
     def describe(self, steps: int) -> str:
         """In words."""
-        verb = "fell" if self.last < self.first else "rose" if self.last > self.first else "stayed"
         often = "never rose" if not self.rises else f"rose in {self.rises} (at most by {self.largest_rise:.3g})"
-        return f"the energy {verb} from {self.first:.5g} to {self.last:.5g} in {steps} steps, in which it {often}"
+        if self.last == self.first:
+            change = f"was the same before and after, {self.first + 0.0:.5g},"  # not -0
+        else:
+            change = f"{'fell' if self.last < self.first else 'rose'} from {self.first:.5g} to {self.last:.5g}"
+        return f"the energy {change} in {steps} steps, in which it {often}"
 
 
 @dataclass(frozen=True)

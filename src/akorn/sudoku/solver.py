@@ -174,6 +174,8 @@ class Solver:
             return []
         name = _vote_name(vote, self.model)
         if effort is not None:
+            if not isinstance(effort, Effort):
+                raise AkornError(f"effort is {effort!r}, expected an Effort such as akorn.sudoku.Effort(64, 2048)")
             if name != "confidence":
                 raise AkornError("adaptive effort goes by confidence: an energy vote needs --steps or --votes")
             solved = self._adaptively(boards, effort, seed, prefer_valid, progress)

@@ -46,7 +46,7 @@ class Options(CommonOptions):
     """Resize and convert pictures of other sizes and modes; --no-resize refuses them."""
     gif: bool = False
     """Also write NAME.gif: the oscillators of the first block step by step, for the picture with and without noise."""
-    noise: float = NOISE
+    noise: Annotated[float, tyro.conf.arg(help_behavior_hint="(default: 64/255, which is 0.251)")] = NOISE
     """Size of the noise in that animation: ±this on every value of a picture from 0 to 1."""
     steps: int = 24
     """Number of Kuramoto steps in that animation. Answers come after as many steps as in training, 3."""

@@ -263,14 +263,14 @@ def _tell(line: BoardLine, answer: Answer, alone: bool, effort: Effort | None, a
     if not answer.valid and not as_json:
         named = [str(conflict) for conflict in answer.conflicts[:3]]
         if len(answer.conflicts) > 3:
-            named.append(f"{len(answer.conflicts) - 3} more")
+            named.append(f"and {len(answer.conflicts) - 3} more clashes")
         if effort is None:
             hint = "try more --steps or --votes, or neither of them"
         elif answer.at_limit:
             hint = f"try a higher limit, such as --effort {2 * effort.starts}x{2 * effort.steps}"
         else:
             hint = "the answer was sure and wrong: try --prefer-valid or a higher --sure"
-        say(f"akorn: {where}not solved; the best attempt has {'; '.join(named)}; {hint}")
+        say(f"akorn: {where}not solved; in the best attempt {'; '.join(named)}; {hint}")
     if alone and effort is not None and not as_json:
         starts = "1 start" if answer.votes == 1 else f"{answer.votes} starts"
         ended = "the limit" if answer.at_limit else f"the limit is {effort.starts} starts of {effort.steps:,} steps"

@@ -1,0 +1,45 @@
+"""Help fits the terminal, and its paragraphs have no stray line breaks."""
+
+import io
+
+import pytest
+
+from akorn.cli import COMMANDS, main
+from akorn.cli.help_text import Folded
+
+HELPS = [[], *([name] for name in COMMANDS), ["data", "make", "clevr"], ["data", "pack"], ["train", "sudoku_quick"]]
+
+
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+def test_help_fits_80_columns(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, told(words, capsys).splitlines())) <= 80
+
+
+def test_paragraphs_are_joined(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a wide terminal an option's text is one line, whatever the line breaks of its docstring."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    shown = told(["solve"], capsys)
+    assert "(`akorn eval` uses the 16 of training by default, as the paper does" in shown
+    assert "summed over the steps (this needs --steps or --votes)." in shown
+
+
+def test_folding_keeps_what_fits_and_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = io.StringIO()
+    text = "short\n\nusage: akorn " + "[--option] " * 9 + "\n" + "word " * 30 + "x" * 60
+    print(text, file=Folded(stream))
+    lines = stream.getvalue().splitlines()
+    assert lines[:3] == ["short", "", "usage: akorn [--option] [--option]"]
+    assert lines[3].startswith(" " * 7 + "[--option]")
+    assert max(len(line) for line in lines if "x" not in line) <= 40
+    assert stream.getvalue().split() == text.split()
