@@ -18,6 +18,8 @@ OOD_BOARDS = 18_000
 
 PICTURES = {"tetrominoes": "Tetrominoes", "dsprites": "dSprites", "shapes": "Shapes", "clevr": "CLEVR"}
 """Sets that we generate."""
+NAMES = {**PICTURES, "coco": "COCO"}
+"""How sets are called on the pages."""
 
 WHOLE = ("clean", "ece", "noise", "noise_sign")
 CORRUPTED = ("corrupted", "corrupted_ece")
@@ -66,7 +68,7 @@ def _pictures(record: Record) -> str:
     if data == "voc" and split == "test":
         return f"{int(config['pictures']):,} pictures of Pascal VOC's val"
     own = " of our own" if data in PICTURES and config.get("source", "generated") == "generated" else ""
-    return f"{int(config['pictures']):,} {PICTURES.get(data, data)} {split} pictures{own}"
+    return f"{int(config['pictures']):,} {NAMES.get(data, data)} {split} pictures{own}"
 
 
 def _machine(record: Record) -> str:
