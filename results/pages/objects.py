@@ -21,7 +21,7 @@ from akorn.ledger.tables import Cell, Row, Table, chosen
 from results.pages import quoted
 from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.mends import MARKED, mended
-from results.pages.objects_own import TRIED, WEIGHTS, most_pictures
+from results.pages.objects_own import OTHERWISE, TRIED, WEIGHTS, most_pictures
 from results.pages.photos import CHOICES, LOSSES, PHOTOS
 from results.pages.scenes import CLEVR_SCENES, TEXTURED_SCENES
 from results.pages.trials import epochs, is_trial
@@ -76,7 +76,7 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int) -> Callable[[Record
             and config.get("components", 128) == 128
             and config.get("fit", "crop") != "stretch"
             and config.get("input") in (data.size, None)
-            and not {"read", "least"} & set(config)
+            and not OTHERWISE & set(config)
             and (config.get("uptile"), config.get("bilinear", 1)) == (uptile, 1)
             and config.get("steps") in (steps, None)  # None: as in training
             and not is_trial(record, *(() if data.generated else ("data.path",)))

@@ -8,6 +8,9 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table
 from results.pages.mends import mended
 
+OTHERWISE = {"read", "least", "ratio", "places", "edges"}
+"""Settings that a record names only if it is by another protocol than the paper's."""
+
 
 def most_pictures(record: Record) -> float:
     """A cell's preference: of several records of one seed, the one on the most pictures."""

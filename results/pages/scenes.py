@@ -12,7 +12,7 @@ from functools import partial
 
 from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table
-from results.pages.objects_own import most_pictures
+from results.pages.objects_own import OTHERWISE, most_pictures
 from results.pages.trials import epochs, is_trial
 
 CLUSTERS = 11
@@ -37,7 +37,7 @@ def _scored(recipe: str, uptile: int) -> Callable[[Record], bool]:
             and (config.get("clusters"), config.get("method")) == (CLUSTERS, "average")
             and (config.get("components"), config.get("uptile"), config.get("bilinear")) == (128, uptile, 1)
             and (config.get("steps"), config.get("size"), config.get("input")) == (8, None, None)
-            and not {"read", "least", "places"} & set(config)
+            and not OTHERWISE & set(config)
             and not is_trial(record, *_STORED)
         )
 

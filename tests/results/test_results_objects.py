@@ -57,6 +57,8 @@ def test_a_record_fills_its_own_cell_only() -> None:
         {"source": "tetrominoes.tfrecords"},  # the benchmark's own pictures are not those we generate
         {"size": 64},
         {"components": 16},
+        {"places": 0.5},
+        {"edges": 3.0},
     ],
 )
 def test_another_protocol_fills_no_cell(other: dict[str, object]) -> None:
