@@ -216,10 +216,16 @@ class Segmenter:
     def _generator(self, number: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed((self.settings.seed * 1_000_003 + number) % 2**63)
 
-    def segment(self, images: Tensor, clusters: Counts | Auto, number: int = 0) -> Tensor:
-        """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
-        height, width = images.shape[2:]
-        return self.masks(self.features(images, number), (height, width), images)(clusters)
+    def segment(
+        self, images: Tensor, clusters: Counts | Auto, number: int = 0, *, original: Tensor | None = None
+    ) -> Tensor:
+        """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W].
+
+        original: the same pictures at a higher resolution, which masks then have, as far as their edges are looked for.
+        """
+        seen = images if original is None or not self.settings.edges else original
+        height, width = seen.shape[2:]
+        return self.masks(self.features(images, number), (height, width), seen)(clusters)
 
 
 def _too_much(what: str, need: int, have: float) -> AkornError:
