@@ -1,4 +1,4 @@
-"""The picture of docs/photos.md: twelve photographs and the clusters that `akorn segment` finds in them.
+"""The picture of docs/photos.md: twelve photographs and the clusters that `akorn segment --edges 0` finds in them.
 
     pip install matplotlib scikit-image scikit-learn
     python benchmarks/twelve_photographs.py docs/images/photos.webp
@@ -59,7 +59,7 @@ def main(target: Path, model: str = "photos") -> None:
     photographs = found()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "akorn", "segment", *map(str, photographs)]
-        subprocess.run([*command, "--model", model, "--format", "overlay", "--out", folder], check=True)
+        subprocess.run([*command, "--model", model, "--edges", "0", "--format", "overlay", "--out", folder], check=True)
         overlays = [next(Path(folder).glob(f"{path.stem}-overlay.*")) for path in photographs]
         pairs = [
             (square(Image.open(one)), square(Image.open(two))) for one, two in zip(photographs, overlays, strict=True)

@@ -11,6 +11,7 @@ from PIL import Image
 
 from akorn import models
 from akorn.cli import parse
+from akorn.errors import AkornError
 from akorn.objects.coco_json import annotate, encode_counts
 from akorn.objects.commands import segment
 from akorn.objects.commands.known_pictures import choose_model
@@ -106,3 +107,21 @@ def test_masks_are_stretched_like_those_that_are_scored(size: tuple[int, int]) -
     mask = torch.randint(5, (16, 16), generator=torch.Generator().manual_seed(0))
     expected = as_masks(mask.flatten()[None], (16, 16), size)[0].numpy()
     np.testing.assert_array_equal(stretch_mask(mask.numpy(), *size), expected)
+
+
+def test_photographs_are_cut_at_their_own_pixels(here: Path) -> None:
+    """A rectangle whose sides lie inside patches: with edges, the mask changes in the very row of the picture."""
+    assert run("in/one.png", "--format", "npz", "--clusters", 2) == 0
+    ends = np.load("out/one-mask.npz")["labels"]
+    assert run("in/one.png", "--format", "npz", "--clusters", 2, "--edges", 0) == 0
+    blocks = np.load("out/one-mask.npz")["labels"]
+    assert ends.shape == blocks.shape == (200, 260)
+    rows = {int(row) for row in np.nonzero(ends[1:, 115] != ends[:-1, 115])[0] + 1}
+    assert rows
+    assert all(min(abs(row - side) for side in (40, 120)) <= 2 for row in rows)
+    assert not np.array_equal(ends, blocks)
+
+
+def test_an_impossible_weight_of_edges_is_said_in_a_line(here: Path) -> None:
+    with pytest.raises(AkornError, match=r"^the weight of edges is -2, expected 0 or more$"):
+        run("in/one.png", "--edges", -2)

@@ -46,6 +46,10 @@ def trial(**overrides: object) -> dict[str, Any]:
         (record(uptile=1), "AKOrN, SimCLR, without up-tiling"),
         (record("photos_akorn_dense", {"init": "model"}), "AKOrN, SimCLR and patches (`photos`)"),
         (record("photos_akorn_dense", places=0.5), "the same, clusters look at places too"),
+        (
+            record("photos_akorn_dense", uptile=1, edges=3.0),
+            "`photos`, without up-tiling; clusters end at edges, not the paper's protocol",
+        ),
         (record(data="coco", clusters=7, pictures=158), "AKOrN, SimCLR"),
     ],
 )
@@ -61,6 +65,7 @@ def test_a_record_fills_its_own_row_alone(found: dict[str, Any], label: str) -> 
         record(input=128),
         record(clusters=5),
         record(read="x", least=0.02),
+        record(edges=3.0),
         record(overrides={"model.channels": 512}),
         record(overrides={"loss.dense": 1.0}),
         record(overrides={"train.steps": 1500}),

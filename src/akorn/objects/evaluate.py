@@ -25,7 +25,7 @@ from akorn.runtime.progress import progress_bar
 
 Floats = NDArray[np.float64]
 # Left out of records if they follow the published protocol: settings that came later, which older records lack.
-_PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO, "places": 0.0}
+_PLAIN: dict[str, Any] = {"input": None, "read": "m", "least": 0.0, "ratio": RATIO, "places": 0.0, "edges": 0.0}
 _CELLS = 2**22  # roughly the patches × channels clustered at one time; it determines the batch
 
 
@@ -89,18 +89,21 @@ def evaluate(
     read: Read = "m",
     least: float = 0.0,
     places: float = 0.0,
+    edges: float = 0.0,
     batch: int | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a model's clusters on pictures with masks.
 
     clusters: by default the number in the paper's tables for the data. input: the side to which pictures are shrunk for
-    the model, while masks keep theirs. read, least, places: see `SegmentSettings`. batch: pictures at a time; the
-    random starts depend only on it and on the seed. Several processes (accelerate launch) share the batches, and all
-    return the same result.
+    the model, while masks keep theirs. read, least, places, edges: see `SegmentSettings`. batch: pictures at a time;
+    the random starts depend only on it and on the seed. Several processes (accelerate launch) share the batches, and
+    all return the same result.
     """
     count = data.clusters if clusters is None else clusters
-    settings = SegmentSettings(method, uptile, bilinear, components, steps, seed, input, read, least, places=places)
+    settings = SegmentSettings(
+        method, uptile, bilinear, components, steps, seed, input, read, least, places=places, edges=edges
+    )
     return evaluate_counts(model, data, [count], settings, batch=batch, progress=progress)[count]
 
 
@@ -182,7 +185,7 @@ def _score_batch(
     truths = {"fg_ari": pictures.labels, "mbo": pictures.labels, "mbo_c": pictures.classes}
     images = torch.from_numpy(pictures.images)
     height, width = images.shape[2:]
-    cut = segmenter.masks(segmenter.features(images, number), (height, width))
+    cut = segmenter.masks(segmenter.features(images, number), (height, width), images)
     rows = []
     for count in counts:
         masks = cut(count)

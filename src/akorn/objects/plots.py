@@ -68,7 +68,7 @@ def plot_examples(segmenter: Segmenter, pictures: Pictures, clusters: int | Auto
     """A page of pictures, each with its features in PCA colours, its clusters, and the truth if it is known."""
     height, width = pictures.images.shape[2:]
     features = segmenter.features(torch.from_numpy(pictures.images))
-    masks = segmenter.masks(features, (height, width))(clusters).cpu().numpy()
+    masks = segmenter.masks(features, (height, width), torch.from_numpy(pictures.images))(clusters).cpu().numpy()
     headings = ["picture", "features", "clusters", *(["truth"] if pictures.labels is not None else ["overlay"])]
     rows: list[list[Pixels]] = []
     for index, (image, mask) in enumerate(zip(pictures.images, masks, strict=True)):

@@ -14,6 +14,7 @@ from torch import Tensor
 from akorn.augment.image_batch import as_float
 from akorn.errors import AkornError
 from akorn.objects.cluster import Method, check_memory, kmeans_memory, partitions
+from akorn.objects.edges import at_edges, check_edges
 from akorn.objects.features import COMPONENTS, as_masks, as_points, check_factor, enlarge, uptile, with_places
 from akorn.objects.tree import RATIO, Auto, Counts
 from akorn.runtime.devices import device_memory, pick_device
@@ -66,6 +67,9 @@ class SegmentSettings:
     places: float = 0.0
     """How much the place of a point counts beside its features, which have length 1: the picture's sides are this
     long. 0 for the published protocol, which does not look at places."""
+    edges: float = 0.0
+    """How much neighbours of similar colours count in every pixel's cluster (`edges.at_edges`), after the clustering.
+    0 for the published protocol, which does not look at colours."""
 
 
 class Segmenter:
@@ -92,6 +96,7 @@ class Segmenter:
             )
         if not 0 <= settings.places < float("inf"):
             raise AkornError(f"the weight of places is {settings.places:g}, expected 0 or more")
+        check_edges(settings.edges)
         if settings.read != "m" and not hasattr(model, "states"):
             raise AkornError(f"{type(model).__name__} has no states x to cluster, only its features")
         if self.settings.bilinear < 1 or self.settings.components < 1:
@@ -190,24 +195,40 @@ class Segmenter:
         pictures = as_channels(as_float(images[:1].to(self.device)), self.model.config.image_channels)
         return [block[:, 0] for block in states(pictures, self.settings.steps, self._generator(number))]
 
-    def masks(self, features: Tensor, size: tuple[int, int]) -> Callable[[Counts | Auto], Tensor]:
-        """A function from numbers of clusters to masks [B, H, W] of that size; of features [B, K, h, w]."""
+    def masks(
+        self, features: Tensor, size: tuple[int, int], images: Tensor | None = None
+    ) -> Callable[[Counts | Auto], Tensor]:
+        """A function from numbers of clusters to masks [B, H, W] of that size; of features [B, K, h, w].
+
+        images: the pictures [B, C, …], at any resolution, for `edges`, which needs them.
+        """
         grid = (features.shape[2], features.shape[3])
         settings = self.settings
         points = as_points(features, settings.components)
         if settings.places:
             points = with_places(points, grid, settings.places)
         cut = partitions(points, settings.method, seed=settings.seed, least=settings.least, ratio=settings.ratio)
-        return lambda clusters: as_masks(cut(clusters), grid, size)
+        if not settings.edges:
+            return lambda clusters: as_masks(cut(clusters), grid, size)
+        if images is None:
+            raise ValueError("masks that follow edges need the pictures")
+        colours = as_float(images.to(self.device))
+        return lambda clusters: at_edges(cut(clusters), features, colours, settings.edges, size)
 
     def _generator(self, number: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed((self.settings.seed * 1_000_003 + number) % 2**63)
 
-    def segment(self, images: Tensor, clusters: Counts | Auto, number: int = 0) -> Tensor:
-        """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W]."""
+    def segment(
+        self, images: Tensor, clusters: Counts | Auto, number: int = 0, *, original: Tensor | None = None
+    ) -> Tensor:
+        """Masks [B, H, W], int64 from 0, of pictures [B, C, H, W].
+
+        original: the same pictures at a higher resolution, which masks then have, as far as their edges are looked for.
+        """
         _check_pictures(images)
-        height, width = images.shape[2:]
-        return self.masks(self.features(images, number), (height, width))(clusters)
+        seen = images if original is None or not self.settings.edges else original
+        height, width = seen.shape[2:]
+        return self.masks(self.features(images, number), (height, width), seen)(clusters)
 
 
 def _check_pictures(images: object) -> None:

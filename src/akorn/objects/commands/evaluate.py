@@ -56,6 +56,9 @@ class Options(CommonOptions):
     places: float = 0.0
     """How much the place of a patch counts beside its features, which have length 1: the picture's sides are this
     long. 0 is the published protocol, which does not look at places."""
+    edges: float = 0.0
+    """Let clusters end at the edges of the picture: how much neighbours of similar colours count, for example 3. 0 is
+    the published protocol, which does not look at colours."""
     uptile: int = 1
     """Up-tiling by this factor, which must divide the patch size."""
     bilinear: int = 1
@@ -109,6 +112,7 @@ def run(options: Options) -> int:
     settings = SegmentSettings(
         options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed,
         options.input, options.read, options.least, options.auto_ratio, options.places,
+        options.edges,
     )  # fmt: skip
     counts: list[int | Literal["auto"]] = [count, *options.against_clusters]
     if options.plots is not None and not options.against_clusters:
