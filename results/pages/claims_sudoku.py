@@ -11,6 +11,7 @@ CONFIRMED, REFUTED, OPEN = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.OPEN
 
 _ID, _OOD = sudoku.PAPER.headings
 _EFFORT = "`sudoku`, adaptive effort, at most 64 starts and T = 2,048"
+_TURNED = "`sudoku`, at most 64 starts and T = 256, under symmetries"
 _T16, _T128 = "AKOrN, T = 16", "AKOrN, T = 128"
 _VOTE = "AKOrN, T = 128, energy vote of 100, "
 
@@ -107,6 +108,12 @@ def _parts() -> Claim:
     )  # fmt: skip
 
 
+def _shipped(row: str, data: str) -> Figure:
+    """The solver that ships, on hard boards."""
+    headings = dict(zip(("forum", "hardest", "magictour", "ood"), sudoku_hard.HARD.headings, strict=True))
+    return Figure("the solver that ships", sudoku_hard.HARD, row, headings[data])
+
+
 SUDOKU = Section(
     "Sudoku",
     "A model fills the blanks of a board; board accuracy, in percent, counts the boards without any mistake. Training"
@@ -115,7 +122,8 @@ SUDOKU = Section(
     " start is one random draw of the oscillators' initial states. All boards are our own. Beyond the paper: the solver"
     " that ships, an AKOrN with an MLP in its coupling, trained with carried states on boards that people call hard,"
     " gets {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest and {hardest} % of its list"
-    " 1106, with at most 64 starts and T = 2,048 (one seed).",
+    " 1106, with at most 64 starts and T = 2,048 (one seed). If later starts see the board under symmetries, at most"
+    " 64 starts and T = 256 get {turned_forum} % and {turned_hardest} % of the latter two.",
     "results/sudoku.md",
     (
         Claim(
@@ -193,8 +201,7 @@ SUDOKU = Section(
         _parts(),
     ),
     {
-        name: Figure("the solver that ships", sudoku_hard.HARD, _EFFORT, heading)
-        for name, heading in zip(("forum", "hardest", "magictour", "ood"), sudoku_hard.HARD.headings, strict=True)
-        if name != "magictour"  # not measured yet
+        **{name: _shipped(_EFFORT, name) for name in ("forum", "hardest", "ood")},
+        **{f"turned_{name}": _shipped(_TURNED, name) for name in ("forum", "hardest")},
     },
 )  # fmt: skip
