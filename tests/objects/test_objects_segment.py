@@ -83,7 +83,7 @@ def test_one_bad_picture_spoils_no_other(here: Path, capsys: pytest.CaptureFixtu
     assert len(lines) == 5
     assert all(line.startswith("akorn: ") for line in lines)
     for part in ("text.png: not a picture", "absent.png: there is no such file", "sub/good.png: its files would",
-                 "cut.png: cannot be read", "empty: this is a folder"):  # fmt: skip
+                 "cut.png: cannot be read", "empty: this folder contains no pictures"):  # fmt: skip
         assert part in told.err
     assert {path.name for path in Path("out").iterdir()} == {"good-mask.png", "good-overlay.png"}
 

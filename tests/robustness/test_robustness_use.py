@@ -159,7 +159,7 @@ def test_classify_says_what_the_model_knows(
     assert "no class has a chance of 50 % or more" in answers[0]["warnings"][0]
     (tmp_path / "empty").mkdir()
     assert classify.run(replace(asked, images=(str(tmp_path / "empty"),))) == 2
-    assert "is a folder" in capsys.readouterr().err
+    assert "this folder contains no pictures" in capsys.readouterr().err
 
 
 def test_a_sure_answer_to_a_small_picture_is_not_doubted() -> None:

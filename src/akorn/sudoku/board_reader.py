@@ -222,8 +222,9 @@ def file_lines(path: Path) -> Iterator[str]:
     try:
         # Invalid UTF-8 becomes a character that no board contains, so only its line is refused.
         with path.open(encoding="utf-8", errors="replace") as file:
-            if b"\0" in file.buffer.peek():  # type: ignore[attr-defined]
-                raise AkornError(f"{path}: not a text file in UTF-8, expected puzzles")  # one line instead of hundreds
+            # Pictures and UTF-16 have a zero among their first bytes: they get one line instead of hundreds.
+            if b"\0" in file.buffer.peek()[:16]:  # type: ignore[attr-defined]
+                raise AkornError(f"{path}: not a text file in UTF-8, expected puzzles")
             yield from _bounded(file)
     except OSError as error:
         raise AkornError(f"cannot read {path}: {error.strerror or error}") from None
