@@ -63,6 +63,30 @@ def test_itrsa_iterates_attention_but_not_the_mlp() -> None:
     torch.testing.assert_close(model(x, 5), expected)
 
 
+def test_an_mlp_in_the_steps_of_itrsa_starts_as_none_and_acts_at_every_step() -> None:
+    torch.manual_seed(0)
+    plain, model = ItrSA(16, 2, grid=GRID), ItrSA(16, 2, grid=GRID, inner=3)
+    _, unexpected = model.load_state_dict(
+        {name.replace(".attention.", ".attention.coupling."): value for name, value in plain.state_dict().items()},
+        strict=False,
+    )
+    assert not unexpected
+    x = torch.randn(2, 9, 16)
+    torch.testing.assert_close(model(x, 3), plain(x, 3))
+
+    inner = model.blocks[0].attention
+    assert inner.expand.weight.shape == (48, 16)
+    with torch.no_grad():
+        inner.contract.weight.normal_()
+    block, state = model.blocks[0], model.prepare(x)
+    for _ in range(2):
+        seen = block.norm(state)
+        y = inner.coupling(seen)
+        hidden = torch.nn.functional.gelu(inner.expand(inner.norm(seen + y)), approximate="tanh")
+        state = state + y + hidden @ inner.contract.weight.T
+    torch.testing.assert_close(model(x, 2), model.norm(block.finish(state)))
+
+
 def test_itrsa_ends_in_a_norm_over_the_channels() -> None:
     torch.manual_seed(0)
     y = ItrSA(16, 2, grid=GRID)(torch.randn(2, 9, 16), 2)

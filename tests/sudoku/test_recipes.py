@@ -20,7 +20,7 @@ from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.config import check as check_model
 from akorn.sudoku.data import SudokuData
 from akorn.sudoku.generate import make
-from akorn.sudoku.net import SudokuNet
+from akorn.sudoku.net import SudokuNet, build
 from akorn.sudoku.recipes import RECIPES, DataConfig, SudokuRecipe, ValidConfig, sudoku_akorn, sudoku_best
 from akorn.sudoku.task import SudokuTask, TrainingBoards, reveal
 
@@ -173,3 +173,10 @@ def test_impossible_recipes_are_refused() -> None:
     ):
         with pytest.raises(AkornError, match=words):
             SudokuTask(changed)
+
+
+def test_the_hard_recipes_have_models_of_about_one_size_and_one_training() -> None:
+    ours, other = RECIPES["sudoku_hard"](), RECIPES["sudoku_hard_itrsa"]()
+    sizes = [sum(value.numel() for value in build(recipe.model).parameters()) for recipe in (ours, other)]
+    assert abs(sizes[1] / sizes[0] - 1) < 0.1
+    assert (ours.train, ours.data, ours.valid) == (other.train, other.data, other.valid)

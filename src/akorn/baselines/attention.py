@@ -7,7 +7,15 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from akorn.baselines.iterated import IteratedBlock
-from akorn.nn import GTA, AbsolutePosition, AttentionCoupling, LayerNorm, Position, RotaryPosition
+from akorn.nn import (
+    GTA,
+    AbsolutePosition,
+    AttentionCoupling,
+    FeedForwardCoupling,
+    LayerNorm,
+    Position,
+    RotaryPosition,
+)
 from akorn.nn.position import Grid
 
 PositionName = Literal["absolute", "gta", "rotary", "learned-rotary", "none"]
@@ -17,12 +25,24 @@ class ItrSABlock(IteratedBlock):
     """T times x ← x + attention(LayerNorm(x)), then once x ← x + MLP(LayerNorm(x)).
 
     The attention of all T steps has the same weights; the MLP has one hidden layer of `expansion` · C with GELU.
+    `inner` puts another MLP behind the attention of every step (`FeedForwardCoupling`), with a hidden layer of
+    `inner` · C: the paper's baseline has none.
     """
 
-    def __init__(self, channels: int, heads: int, *, position: Position | None = None, expansion: int = 2) -> None:
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        *,
+        position: Position | None = None,
+        expansion: int = 2,
+        inner: int | None = None,
+    ) -> None:
         super().__init__()
         self.norm = LayerNorm(channels, narrow=True)
-        self.attention = AttentionCoupling(channels, heads, position=position)
+        self.attention: nn.Module = AttentionCoupling(channels, heads, position=position)
+        if inner is not None:
+            self.attention = FeedForwardCoupling(self.attention, channels, expansion=inner)
         self.mlp_norm = LayerNorm(channels, narrow=True)
         self.mlp = nn.Sequential(
             nn.Linear(channels, expansion * channels), nn.GELU(), nn.Linear(expansion * channels, channels)
@@ -43,6 +63,7 @@ class ItrSA(nn.Module):
         position: "absolute" (learned from sines and cosines, added to the input), "gta", "rotary" or
             "learned-rotary" (all in the attention of every block), or "none".
         norm: end with a LayerNorm over the channels, as the published baselines do.
+        inner: put an MLP with a hidden layer of inner · C behind the attention of every step; None for no such MLP.
 
     """
 
@@ -55,6 +76,7 @@ class ItrSA(nn.Module):
         blocks: int = 1,
         position: PositionName = "absolute",
         norm: bool = True,
+        inner: int | None = None,
     ) -> None:
         super().__init__()
         if blocks < 1:
@@ -63,7 +85,7 @@ class ItrSA(nn.Module):
             raise ValueError(f"{channels} channels cannot be split into {heads} heads")
         self.place = _input_position(position, grid, channels)
         self.blocks = nn.ModuleList(
-            ItrSABlock(channels, heads, position=_attention_position(position, grid, channels // heads))
+            ItrSABlock(channels, heads, position=_attention_position(position, grid, channels // heads), inner=inner)
             for _ in range(blocks)
         )
         self.norm = LayerNorm(channels) if norm else nn.Identity()

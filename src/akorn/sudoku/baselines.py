@@ -88,6 +88,7 @@ class ItrSASudoku(Baseline):
             blocks=config.blocks,
             position=config.position,
             norm=config.final_norm,
+            inner=config.expansion,
         )
 
     def prepare(self, x: Tensor, steps: int) -> Tensor:

@@ -65,6 +65,8 @@ class ItrSAConfig:
     position: Literal["absolute", "gta", "rotary", "learned-rotary"] = "absolute"
     start: Literal["embedding", "random"] = "embedding"
     """Where the blanks start: at their embedding, or at random, so that there are several starts to vote among."""
+    expansion: int | None = None
+    """Put an MLP after the attention, at every step, with a hidden layer of this many times C; None for no MLP."""
     final_norm: bool = True
     """End in a LayerNorm over the channels, as the published baselines do."""
     absent: ClassVar[Mapping[str, Any]] = {"final_norm": False}
