@@ -1,0 +1,165 @@
+"""Boards that need search: a mixture to train `sudoku_hard` on, and what each part of the model is worth on it.
+
+    python benchmarks/hard_boards.py mix HARD.csv SEVENTEEN.csv --apart VALID.csv TEST.csv … --out boards
+    python benchmarks/hard_boards.py compare --data boards/mixed.csv --valid boards/held-out.csv [--rows akorn itrsa]
+        [--score FORUM.csv …] [--dry-run] [more words for every akorn train]
+
+`mix` holds boards out of HARD and adds boards of SEVENTEEN to the others, so that they are 30 % of the mixture. No
+board of the mixture has a solution that is a symmetric image of one in a file of --apart, or of a held-out board.
+
+`compare` trains every row from scratch, for the same number of steps, on the same boards, in the same order: AKOrN as
+it ships, ItrSA with as many parameters, and AKOrN without Ω, without Proj, and without both Proj and Π. Each has its
+record, and so has its score on each file of --score: 64 starts at T = 256, voted by confidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from akorn.cli import main as command_line
+from akorn.sudoku.board_files import load_csv, write_csv
+
+Grids = NDArray[np.uint8]
+
+SCRATCH = (
+    "--init", "None", "--train.steps", "2000", "--train.carry.segments", "1", "16",
+    "--data.reveal", "17", "42", "--data.revealed", "0.5",
+)  # fmt: skip
+"""What all rows share: from scratch a model needs boards that it can solve without search, so half are made easier."""
+
+ROWS: dict[str, tuple[str, ...]] = {
+    "akorn": ("sudoku_hard",),
+    "itrsa": ("sudoku_hard_itrsa",),
+    "no-omega": ("sudoku_hard", "--model.no-omega"),
+    "no-proj": ("sudoku_hard", "--model.rule", "without-projection"),
+    "residual": ("sudoku_hard", "--model.rule", "residual"),
+}
+
+VOTE = ("--steps", "256", "--votes", "64", "--vote", "confidence")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    jobs = parser.add_subparsers(dest="job", required=True)
+    mix = jobs.add_parser("mix")
+    mix.add_argument("hard", type=Path)
+    mix.add_argument("seventeen", type=Path)
+    mix.add_argument("--apart", type=Path, nargs="*", default=[])
+    mix.add_argument("--held", type=int, default=1000, help="how many hard boards are held out (default: 1000)")
+    mix.add_argument("--out", type=Path, required=True)
+    compare = jobs.add_parser("compare")
+    compare.add_argument("--data", required=True)
+    compare.add_argument("--valid", required=True)
+    compare.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    compare.add_argument("--score", nargs="*", default=[])
+    compare.add_argument("--runs", default="runs")
+    compare.add_argument("--results", default="results")
+    compare.add_argument("--dry-run", action="store_true")
+    args, words = parser.parse_known_args()
+    if args.job == "mix":
+        if words:
+            parser.error(f"unknown words: {shlex.join(words)}")
+        mixture(args.hard, args.seventeen, args.apart, args.held, args.out)
+    else:
+        raise SystemExit(compared(args, words))
+
+
+def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path) -> None:
+    """Write `mixed.csv` and `held-out.csv`, and say how many boards were left out."""
+    puzzles, solutions = load_csv(hard)
+    prints = fingerprints(solutions)
+    chosen = np.linspace(0, len(puzzles) - 1, min(held, len(puzzles))).round().astype(int)
+    known = [prints[chosen], *(fingerprints(load_csv(path)[1]) for path in apart)]
+    taken = np.unique(np.concatenate(known))
+    kept = ~np.isin(prints, taken)
+    easier, answers = load_csv(seventeen)
+    free = np.flatnonzero(~np.isin(fingerprints(answers), taken))
+    count = min(len(free), round(0.3 / 0.7 * int(kept.sum())))
+    added = free[np.linspace(0, len(free) - 1, count).round().astype(int)]
+    out.mkdir(parents=True, exist_ok=True)
+    write_csv(out / "held-out.csv", puzzles[chosen], solutions[chosen])
+    write_csv(
+        out / "mixed.csv",
+        np.concatenate([puzzles[kept], easier[added]]),
+        np.concatenate([solutions[kept], answers[added]]),
+    )
+    print(
+        f"{int(kept.sum()):,} of {len(puzzles):,} hard boards and {count:,} of {len(easier):,} others in "
+        f"{out / 'mixed.csv'}; {len(easier) - len(free):,} of these share a solution with boards that are kept apart"
+    )
+
+
+def fingerprints(solutions: Grids) -> NDArray[np.uint64]:
+    """[B, 81] solved boards → [B] numbers that symmetric images of a board share, and others hardly ever do.
+
+    Two rows define a permutation of the digits, whose type of cycles no symmetry changes: renaming conjugates it, and
+    columns do not matter. The numbers hash these types for all pairs of rows, and of columns, by band.
+    """
+    grids = solutions.reshape(-1, 9, 9).astype(np.int64) - 1
+    parts = [grids[start : start + 4096] for start in range(0, len(grids), 4096)]
+    sides = [(_side(part), _side(part.transpose(0, 2, 1))) for part in parts]
+    return np.concatenate([_mixed(rows) + _mixed(columns) for rows, columns in sides])
+
+
+def _side(grids: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """What the rows of [B, 9, 9] are to each other, whatever their order within bands and that of bands, [B]."""
+    count = len(grids)
+    places = np.argsort(grids, axis=2)  # [B, row, digit]: its column
+    step = np.take_along_axis(grids[:, None], places[:, :, None], axis=3)  # [B, i, j, digit]: above it, in row j
+    digit = np.broadcast_to(np.arange(9), step.shape)
+    power, types = step, np.zeros((count, 9, 9), np.uint64)
+    for _ in range(8):
+        power = np.take_along_axis(step, power, axis=3)
+        types = 10 * types + (power == digit).sum(3).astype(np.uint64)
+    types = types + types.transpose(0, 2, 1)  # the inverse has the same cycles; this makes it plain
+    bands = _mixed(types).reshape(count, 9, 3, 3).sum(3)  # [B, row, band]
+    own = np.arange(9) // 3
+    inside = bands[:, np.arange(9), own]  # [B, row]
+    outside = _mixed(bands).sum(2) - _mixed(inside)
+    rows = _mixed(inside + 3 * _mixed(outside))
+    return _mixed(rows.reshape(count, 3, 3).sum(2)).sum(1)
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Well-mixed 64-bit numbers (splitmix64's last steps), so that sums of them stand for sets."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def compared(args: argparse.Namespace, words: list[str]) -> int:
+    """Train the rows and score them; returns the last exit status that is not 0."""
+    failed = 0
+    for row in args.rows:
+        out = f"{args.runs}/hard-{row}"
+        train = [
+            "train", *ROWS[row], *SCRATCH, "--data", args.data, "--valid", args.valid, "--valid.count", "1000",
+            "--out", out, "--results", args.results, *words,
+        ]  # fmt: skip
+        scores = [["eval", f"{out}/model", "--data", path, *VOTE, "--results", args.results] for path in args.score]
+        for command in (train, *scores):
+            print(f"akorn {shlex.join(command)}", flush=True)
+            status = 0 if args.dry_run else akorn(command)
+            if status:
+                failed = status
+                break
+    return failed
+
+
+def akorn(words: list[str]) -> int:
+    """Run one command in this process, which has torch loaded; its exit status."""
+    try:
+        command_line(words)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+if __name__ == "__main__":
+    main()
