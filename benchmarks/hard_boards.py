@@ -1,11 +1,14 @@
 """Boards that need search: a mixture to train `sudoku_hard` on, and what each part of the model is worth on it.
 
     python benchmarks/hard_boards.py mix HARD.csv SEVENTEEN.csv --apart VALID.csv TEST.csv … --out boards
+    python benchmarks/hard_boards.py shared TRAIN.csv … --tests TEST.csv … [--record results]
     python benchmarks/hard_boards.py compare --data boards/mixed.csv --valid boards/held-out.csv [--rows akorn itrsa]
         [--score FORUM.csv …] [--dry-run] [more words for every akorn train]
 
 `mix` holds boards out of HARD and adds boards of SEVENTEEN to the others, so that they are 30 % of the mixture. No
 board of the mixture has a solution that is a symmetric image of one in a file of --apart, or of a held-out board.
+
+`shared` counts the boards of files for training and for tests that have the same solution, up to symmetry.
 
 `compare` trains every row from scratch, for the same number of steps, on the same boards, in the same order: AKOrN as
 it ships, ItrSA with as many parameters, and AKOrN without Ω, without Proj, and without both Proj and Π. Each has its
@@ -15,13 +18,17 @@ record, and so has its score on each file of --score: 64 starts at T = 256, vote
 from __future__ import annotations
 
 import argparse
+import hashlib
+import itertools
 import shlex
+import time
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from akorn.cli import main as command_line
+from akorn.ledger import write_record
 from akorn.sudoku.board_files import load_csv, write_csv
 
 Grids = NDArray[np.uint8]
@@ -52,6 +59,10 @@ def main() -> None:
     mix.add_argument("--apart", type=Path, nargs="*", default=[])
     mix.add_argument("--held", type=int, default=1000, help="how many hard boards are held out (default: 1000)")
     mix.add_argument("--out", type=Path, required=True)
+    share = jobs.add_parser("shared")
+    share.add_argument("training", type=Path, nargs="+")
+    share.add_argument("--tests", type=Path, nargs="+", required=True)
+    share.add_argument("--record", type=Path)
     compare = jobs.add_parser("compare")
     compare.add_argument("--data", required=True)
     compare.add_argument("--valid", required=True)
@@ -61,12 +72,14 @@ def main() -> None:
     compare.add_argument("--results", default="results")
     compare.add_argument("--dry-run", action="store_true")
     args, words = parser.parse_known_args()
+    if args.job == "compare":
+        raise SystemExit(compared(args, words))
+    if words:
+        parser.error(f"unknown words: {shlex.join(words)}")
     if args.job == "mix":
-        if words:
-            parser.error(f"unknown words: {shlex.join(words)}")
         mixture(args.hard, args.seventeen, args.apart, args.held, args.out)
     else:
-        raise SystemExit(compared(args, words))
+        shared(args.training, args.tests, args.record)
 
 
 def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path) -> None:
@@ -92,6 +105,36 @@ def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path
         f"{int(kept.sum()):,} of {len(puzzles):,} hard boards and {count:,} of {len(easier):,} others in "
         f"{out / 'mixed.csv'}; {len(easier) - len(free):,} of these share a solution with boards that are kept apart"
     )
+
+
+def shared(training: list[Path], tests: list[Path], record: Path | None) -> None:
+    """Say how many boards of each file for training have the solution of a board for tests, and the other way round."""
+    began = time.monotonic()
+    prints = {path: fingerprints(load_csv(path)[1]) for path in (*training, *tests)}
+    rows = [
+        {
+            "training": of.stem,
+            "test": test.stem,
+            "training_boards": int(np.isin(prints[of], prints[test]).sum()),
+            "test_boards": int(np.isin(prints[test], prints[of]).sum()),
+        }
+        for of in training
+        for test in tests
+    ]
+    for row, (of, test) in zip(rows, itertools.product(training, tests), strict=True):
+        print(
+            f"{row['training_boards']:,} of {len(prints[of]):,} boards of {of.name} have the solutions of "
+            f"{row['test_boards']:,} of {len(prints[test]):,} of {test.name}"
+        )
+    if record is not None:
+        metrics = {f"{row['test']}_in_{row['training']}": row["test_boards"] for row in rows}
+        config = {"training": [of.name for of in training], "tests": [test.name for test in tests]}
+        digest = hashlib.sha256(b"".join(prints[path].tobytes() for path in (*training, *tests))).hexdigest()
+        path = write_record(
+            "bench", "shared-solutions", metrics, config=config, seed=0, data_fingerprint=digest,
+            wall_time=time.monotonic() - began, device="cpu", folder=record, extra={"rows": rows},
+        )  # fmt: skip
+        print(f"recorded in {path}")
 
 
 def fingerprints(solutions: Grids) -> NDArray[np.uint64]:

@@ -8,7 +8,17 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
 from results.pages import quoted
 from results.pages.mends import MARKED, mended
-from results.pages.sudoku_hard import BY_NODES, CONFIDENT, HARD, HARD_TRIED, ID, OOD, OVER_VOTES, roc_area
+from results.pages.sudoku_hard import (
+    BY_NODES,
+    CONFIDENT,
+    HARD,
+    HARD_COMPARED,
+    HARD_TRIED,
+    ID,
+    OOD,
+    OVER_VOTES,
+    roc_area,
+)
 from results.pages.trials import is_trial
 
 TORCH, COARSE, SPLIT = "torch", "coarse", "split"
@@ -199,7 +209,20 @@ TRIED = Table(
 )
 
 
-TABLES = (PAPER, LARGE, CONFIDENT, WITHOUT_OMEGA, OVER_VOTES, VOTES, BEST, HARD, BY_NODES, HARD_TRIED, TRIED)
+TABLES = (
+    PAPER,
+    LARGE,
+    CONFIDENT,
+    WITHOUT_OMEGA,
+    OVER_VOTES,
+    VOTES,
+    BEST,
+    HARD,
+    BY_NODES,
+    HARD_COMPARED,
+    HARD_TRIED,
+    TRIED,
+)
 
 TITLE = "Sudoku: all tables"
 INTRO = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -80,6 +81,19 @@ def test_the_mixture_shares_no_solution_with_what_is_held_out_or_kept_apart(
     assert hard == 40 - len(set(held) | set(prints[:5]))
     assert len(mixed) == hard + round(hard * 3 / 7)
     assert f"{hard} of 40 hard boards" in capsys.readouterr().out
+
+
+def test_boards_with_one_solution_are_counted_on_both_sides(
+    script: ModuleType, boards: tuple[np.ndarray, np.ndarray], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = images(boards, 5)
+    write_csv(tmp_path / "train.csv", boards[0][:20], boards[1][:20])
+    write_csv(tmp_path / "test.csv", np.repeat(away[0][18:30], 2, 0), np.repeat(away[1][18:30], 2, 0))
+    script.shared([tmp_path / "train.csv"], [tmp_path / "test.csv"], tmp_path)
+    said = capsys.readouterr().out
+    assert "2 of 20 boards of train.csv have the solutions of 4 of 24 of test.csv" in said
+    (record,) = tmp_path.glob("bench-shared-solutions-*.json")
+    assert json.loads(record.read_text())["metrics"] == {"test_in_train": 4}
 
 
 def test_all_rows_are_trained_alike(
