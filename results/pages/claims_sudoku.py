@@ -122,10 +122,10 @@ SUDOKU = Section(
     " have only 17–34 givens and are harder. T is the number of Kuramoto steps, which can be chosen at test time. A"
     " start is one random draw of the oscillators' initial states. All boards are our own. Beyond the paper: the solver"
     " that ships, an AKOrN with an MLP in its coupling, trained with carried states on boards that people call hard,"
-    " gets {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest, {hardest} % of its list 1106"
-    " ({second} % and {third} % with other random starts) and {magictour} % of magictour's, with at most 64 starts,"
-    " T ≤ 2,048 and every start but the first under a random symmetry of the board (one seed). Without symmetries it is"
-    " {plain_forum} % and {plain_hardest} % on the forum's two.",
+    " gets {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest, {hardest} % of its list"
+    " 1106 ({second} % and {third} % with other random starts) and {magictour} % of magictour's, with at most 64"
+    " starts, T ≤ 2,048 and every start but the first under a random symmetry of the board (one seed). Without symmetries"
+    " it is {plain_forum} % and {plain_hardest} % on the forum's two.",
     "results/sudoku.md",
     (
         Claim(
