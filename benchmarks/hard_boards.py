@@ -159,7 +159,6 @@ def _side(grids: NDArray[np.int64]) -> NDArray[np.uint64]:
     for _ in range(8):
         power = np.take_along_axis(step, power, axis=3)
         types = 10 * types + (power == digit).sum(3).astype(np.uint64)
-    types = types + types.transpose(0, 2, 1)  # the inverse has the same cycles; this makes it plain
     bands = _mixed(types).reshape(count, 9, 3, 3).sum(3)  # [B, row, band]
     own = np.arange(9) // 3
     inside = bands[:, np.arange(9), own]  # [B, row]

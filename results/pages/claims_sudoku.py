@@ -124,8 +124,8 @@ SUDOKU = Section(
     " that ships, an AKOrN with an MLP in its coupling, trained with carried states on boards that people call hard,"
     " gets {ood} % of the OOD boards right, {forum} % of 500 boards of the forum's hardest, {hardest} % of its list"
     " 1106 ({second} % and {third} % with other random starts) and {magictour} % of magictour's, with at most 64"
-    " starts, T ≤ 2,048 and every start but the first under a random symmetry of the board (one seed). Without symmetries"
-    " it is {plain_forum} % and {plain_hardest} % on the forum's two.",
+    " starts, T ≤ 2,048 and every start but the first under a random symmetry of the board (one seed). Without"
+    " symmetries it is {plain_forum} % and {plain_hardest} % on the forum's two.",
     "results/sudoku.md",
     (
         Claim(
