@@ -64,7 +64,7 @@ OVER_VOTES = Table(
             ("right, of these", "agreed", ""),
         )
     ),
-    note="AKOrN by the paper's protocol at T = 128, in percent; all rows are of the same starts.",
+    note="AKOrN by the paper's protocol at T = 128, in percent; all rows use the same starts.",
 )  # fmt: skip
 
 CONFIDENT = Table(
@@ -153,14 +153,14 @@ HARD = Table(
             ("at most T = 256: sample-steps per board", "sample_steps_per_board", ON_CPU, True),
         )
     ),
-    note="Board accuracy in percent. The effort of a board ends when the confidence of an answer is high enough; the"
+    note="Board accuracy in percent. A board gets no more effort once the confidence of an answer is high enough; the"
     " solution and the rules of Sudoku are not used. Under symmetries every start but the first sees the board with its"
     " digits renamed, its lines permuted, or transposed. A sample-step is one step of one start. People have collected"
     " these boards as hard ones, and none was in training; they are not Sudoku-Extreme. `sudoku` has 4.0 million"
     " parameters and was trained in two parts on one H200, one seed: 10,705 steps (halfway, about eight minutes), and"
     " 7,700 steps (346 s) from those weights, with up to 24 segments instead of 16 and a rate that fell from 1.2e-3."
     " The end of the second part ships, since it was best on held-out boards of the forum (58.6 % at T = 128 from one"
-    " start); it solves fewer of the 1106 boards than halfway.",
+    " start); it solves fewer of the 1106 boards than the weights halfway do.",
     digits=2,
 )
 
@@ -186,9 +186,9 @@ BY_NODES = Table(
         for model in ("sudoku", "sudoku-base")
         for name in ("1", "2-10", "11-30", "31-100", "101-300", "301-1000", "1001+")
     ),
-    note="With adaptive effort, at most 64 starts and T = 2,048; board accuracy in percent. A node is a guess, or the"
-    " board itself, with everything that singles and locked candidates conclude from it; the search also proves that"
-    " there is no other solution.",
+    note="With adaptive effort, at most 64 starts and T = 2,048; board accuracy in percent. A node is the board"
+    " itself or a guess, with everything that follows from it by singles and locked candidates; the search also proves"
+    " that there is no other solution.",
 )
 
 
@@ -255,8 +255,8 @@ HARD_TRIED = Table(
             ),
         )
     ),
-    note="Less than a minute of training each on one H200, one seed, from the weights of `sudoku-base`, with carried"
-    " states; scored on 1,000 boards held out of the forum's (T = 128, one start, a standard error of about 1.2"
-    " points). Each row except the first changes one thing. Only Muon is clearly better; the MLP learns as much in"
-    " 1,200 steps as the model without it in 2,100. The shipped model has both.",
+    note="Each training took less than a minute on one H200, with one seed, from the weights of `sudoku-base`, with"
+    " states carried over; scored on 1,000 boards held out of the forum's (T = 128, one start, a standard error of"
+    " about 1.2 points). Each row except the first changes one thing. Only Muon is clearly better; the MLP learns as"
+    " much in 1,200 steps as the model without it in 2,100. The shipped model has both.",
 )
