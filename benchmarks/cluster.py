@@ -1,11 +1,11 @@
-"""Average linkage beside SciPy's, on the same points and the same cores.
+"""Our average linkage beside SciPy's, on the same points and the same cores.
 
     OMP_NUM_THREADS=2 python benchmarks/cluster.py [--pictures 32] [--patches 1600] [--features 128] [--threads 2]
         [--device cuda] [--record results]
 
-Points are those of two kinds of pictures: patches of a few objects with noise, and no structure at all. SciPy's
-`linkage` runs in a loop, as people call it, and on the same number of threads; ours on as many cores. All three run in
-turn, so that a busy moment hits them alike. Times are milliseconds a picture, the median of the repeats. The partitions
+The points come from two kinds of pictures: patches of a few objects with noise, and no structure at all. SciPy's
+`linkage` runs in a loop, as people usually call it, and in as many threads as ours. The three take turns, so that other
+work on the machine slows them all alike. Times are milliseconds per picture, the median of the repeats. The partitions
 must be the same at every number of clusters tried.
 """
 
@@ -46,7 +46,7 @@ def points(pictures: int, patches: int, features: int, noise: float | None, seed
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds on the clock."""
+    """How many seconds of wall time `work` takes."""
     start = time.perf_counter()
     work()
     if device.type == "cuda":
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
-        "--best", action="store_true", help="the best of the repeats, for a machine that others use too"
+        "--best", action="store_true", help="take the best of the repeats: for a machine that others use too"
     )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,12 +1,12 @@
-"""CIFAR-10's architectures by one protocol, results/common_protocol.toml: short trials, then one final run of each.
+"""All CIFAR-10 architectures by one protocol, results/common_protocol.toml: short trials, then a final run of each.
 
     python benchmarks/common_protocol.py trials --data cifar-10-batches-py [--rows akorn-conv vit] [--dry-run]
     python benchmarks/common_protocol.py final --data cifar-10-batches-py [--rows …] [--dry-run]
 
-`trials` trains with every rate and schedule on 45,000 pictures and scores the 5,000 for validation. `final` takes the
-pair with the best `valid_clean` among the trials' records, and trains on all 50,000. Each run is one `akorn train`,
-which --dry-run prints; what has a record is not run again, and what was interrupted goes on. Further words are handed
-to every `akorn train`: `--train.steps 3`, say, to rehearse.
+`trials` trains with every rate and schedule on 45,000 pictures and scores the models on the 5,000 for validation.
+`final` takes the rate and schedule whose trial has the best `valid_clean`, and trains on all 50,000. Each run is one
+`akorn train`; --dry-run only prints the commands. A run that has a record is not repeated, and an interrupted run is
+resumed. Further arguments are passed on to every `akorn train`: `--train.steps 3`, say, for a rehearsal.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PROTOCOL = Path(__file__).parents[1] / "results" / "common_protocol.toml"
 DIVERGED = "diverged.txt"
 HARMLESS = {"device", "compile", "graph", "deterministic", "checkpoint_every", "checkpoint_minutes", "keep", "shard_mb",
             "log_every", "eval_every", "tensorboard", "task.data.path", "task.channels_last"}  # fmt: skip
-"""What two records of one run may differ in."""
+"""Settings in which two records of the same run may differ."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: the words for `akorn train`, and what a record of it must say."""
+    """One training: the arguments of `akorn train`, and what a record of it must say."""
 
     row: str
     rate: float
@@ -64,7 +64,7 @@ class Run:
         return (self.out / DIVERGED).is_file()
 
     def go(self) -> int:
-        """Train; returns the exit status. A loss that is no number ends this run and not the others."""
+        """Train, and return the exit status. A loss that is NaN or infinite ends this run but not the others."""
         try:
             return command.run(command.parse(self.words))
         except AkornError as error:
@@ -85,13 +85,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout, allow_abbrev=False)
     protocol = tomllib.loads(PROTOCOL.read_text(encoding="utf-8"))
     parser.add_argument("stage", choices=("trials", "final"))
-    parser.add_argument("--data", type=Path, required=True, help="CIFAR-10: cifar-10-batches-py")
+    parser.add_argument("--data", type=Path, required=True, help="CIFAR-10's folder, cifar-10-batches-py")
     parser.add_argument("--rows", nargs="+", choices=list(protocol["rows"]), default=list(protocol["rows"]))
     parser.add_argument("--runs", type=Path, default=Path("runs/common"), help="the folder for runs and models")
     parser.add_argument("--results", type=Path, default=Path("results"), help="the folder for records")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--trial-seed", type=int, default=0, help="the seed of the trials that a final run goes by")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands alone")
+    parser.add_argument("--trial-seed", type=int, default=0, help="the seed of the trials to choose from")
+    parser.add_argument("--dry-run", action="store_true", help="only print the commands")
     asked, more = parser.parse_known_args(words)
     for row in asked.rows:
         if asked.stage == "trials":
@@ -111,7 +111,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def trials(protocol: dict[str, Any], row: str, seed: int, asked: argparse.Namespace, more: Sequence[str]) -> list[Run]:
-    """Every rate with every schedule, on the training pictures less those for validation."""
+    """Every rate with every schedule, on the training pictures without those for validation."""
     return [
         _run(row, rate, schedule, seed, "train", protocol, asked, more)
         for rate in protocol["rates"]
@@ -125,7 +125,7 @@ def final(protocol: dict[str, Any], chosen: Run, asked: argparse.Namespace, more
 
 
 def best(runs: Sequence[Run], results: Path) -> Run:
-    """The trial with the best accuracy on validation pictures, the first of equals; AkornError where one is missing."""
+    """The trial with the best accuracy on validation pictures, the first of equals; AkornError if one has no record."""
     scores = []
     for run in runs:
         found = run.records(results)
@@ -137,7 +137,7 @@ def best(runs: Sequence[Run], results: Path) -> Run:
         scores.append(found[-1]["metrics"]["valid_clean"] if found else -math.inf)
     told = ", ".join(f"{run.rate:g} {run.schedule} {score:.2f}" for run, score in zip(runs, scores, strict=True))
     if max(scores) == -math.inf:
-        raise AkornError(f"{runs[0].row}: all trials diverged, so that there is nothing to choose")
+        raise AkornError(f"{runs[0].row}: all trials diverged, so there is nothing to choose from")
     chosen = runs[scores.index(max(scores))]
     print(f"# {chosen.row}: valid_clean {told}")
     return chosen

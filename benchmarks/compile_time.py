@@ -1,9 +1,9 @@
-"""How long `torch.compile` takes for a training step of the Sudoku model, against the number of Kuramoto steps T.
+"""How long `torch.compile` takes for a training step of the Sudoku model, for several numbers of Kuramoto steps T.
 
     python benchmarks/compile_time.py [--record results]
 
-As layers are compiled, T steps as one operator, and unrolled (`layer.one_operator = False`). Each is compiled in a
-process of its own with empty caches; the first call is timed, forward and backward.
+Two forms are timed: T steps as one operator, as layers are compiled by default, and unrolled (`layer.one_operator =
+False`). Each is compiled in a separate process with empty caches, and its first call, forward and backward, is timed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def compile_once(steps: int, one_operator: bool, channels: int) -> float:
 
 
 def measured(form: str, steps: int, channels: int) -> float:
-    """`compile_once` in a process of its own, whose caches are empty."""
+    """Run `compile_once` in a separate process with empty caches."""
     with tempfile.TemporaryDirectory() as cache:
         caches = {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache, "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
         words = [sys.executable, __file__, "--one", form, str(steps), str(channels)]
@@ -61,7 +61,7 @@ def measured(form: str, steps: int, channels: int) -> float:
 
 
 def main() -> None:
-    """Measure all, print, and record."""
+    """Measure all forms, print the times, and record them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--record", type=Path)
     parser.add_argument("--channels", type=int, default=64)

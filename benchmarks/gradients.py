@@ -1,14 +1,15 @@
-"""How far gradients of CIFAR-10 classifiers lead: cosines and shares of right answers, in percent, mean over pictures.
+"""How far gradients of CIFAR-10 classifiers can be trusted: cosines and shares of right answers, in percent.
 
     python benchmarks/gradients.py --data cifar-10-batches-py [--untrained] [--record results]
 
-Of the shipped model: at pictures a quarter of a grey level apart, with the same 20 starts behind each gradient, and
-with the gradients of the last Kuramoto steps alone; at one picture, between two starts and between two means over 20.
-And where gradients of one start lead: the share of --batch pictures that are right, then after 50 steps of PGD at that
-start, and what of either is right from three other starts.
-Of its weights, which training follows: the gradient of the loss in the mean over --batch pictures, between two starts,
-part by part, with all steps and with the last ones alone.
-Of untrained models, three seeds each: a quarter of a grey level apart, from one start. --untrained: these alone.
+- The shipped model's gradients with respect to the picture, as cosines. At two pictures a quarter of a grey level
+  apart, each gradient the mean over the same 20 starts: through all Kuramoto steps, and through the last ones alone. At
+  the same picture: between two starts, and between two means over 20 starts. All are means over pictures.
+- Where the gradients of one start lead: the share of --batch pictures that are right from that start, before and after
+  50 steps of PGD at it, and the same two shares from three other starts.
+- The gradients with respect to the weights, which training follows: the cosine between two starts, for each part of the
+  model, of the mean over --batch pictures, through all steps and through the last ones alone.
+- Untrained models, three seeds each: the first cosine, from one start. With --untrained only these are measured.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=20)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--untrained", action="store_true", help="leave the trained model out")
+    parser.add_argument("--untrained", action="store_true", help="measure untrained models only")
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
     began = time.monotonic()
@@ -113,7 +114,7 @@ def main() -> None:
 
 
 def at_one_start(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
-    """Which answers are right, 1 or 0 each: pictures as they are, and as PGD has made them at a fixed start."""
+    """Which answers are right, 1 or 0 each: on the pictures themselves, and after PGD at one fixed start."""
 
     @torch.no_grad()
     def right(pictures: Tensor, start: int) -> Tensor:
@@ -133,7 +134,7 @@ def at_one_start(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> 
 
 
 def of_weights(model: CifarNet, images: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
-    """The cosine of the weights' gradients from two starts, in training mode as an optimiser sees them, by part."""
+    """The cosine between the weights' gradients from two starts, part by part, in training mode."""
     found: list[dict[str, Tensor]] = []
     kept = {name: value.clone() for name, value in model.state_dict().items()}  # BatchNorm's statistics move
     model.train()

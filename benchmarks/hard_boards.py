@@ -1,18 +1,18 @@
-"""Boards that need search: a mixture to train `sudoku_hard` on, and what each part of the model is worth on it.
+"""Boards that need search: a mixture to train `sudoku_hard` on, and what each part of the model contributes there.
 
     python benchmarks/hard_boards.py mix HARD.csv SEVENTEEN.csv --apart VALID.csv TEST.csv … --out boards
     python benchmarks/hard_boards.py shared TRAIN.csv … --tests TEST.csv … [--record results]
     python benchmarks/hard_boards.py compare --data boards/mixed.csv --valid boards/held-out.csv [--rows akorn itrsa]
-        [--score FORUM.csv …] [--dry-run] [more words for every akorn train]
+        [--score FORUM.csv …] [--dry-run] [more arguments for every akorn train]
 
-`mix` holds boards out of HARD and adds boards of SEVENTEEN to the others, so that they are 30 % of the mixture. No
-board of the mixture has a solution that is a symmetric image of one in a file of --apart, or of a held-out board.
+`mix` holds out some boards of HARD and adds boards of SEVENTEEN to the rest, so that these make up 30 % of the mixture.
+No board of the mixture has a solution that is a symmetric image of a held-out board's, or of one in the --apart files.
 
 `shared` counts the boards of files for training and for tests that have the same solution, up to symmetry.
 
 `compare` trains every row from scratch, for the same number of steps, on the same boards, in the same order: AKOrN as
-it ships, ItrSA with as many parameters, and AKOrN without Ω, without Proj, and without both Proj and Π. Each has its
-record, and so has its score on each file of --score: 64 starts at T = 256, voted by confidence.
+it ships, ItrSA with as many parameters, and AKOrN without Ω, without Proj, and without both Proj and Π. Each training
+writes a record, and so does its evaluation on each file of --score: 64 starts at T = 256, with a vote by confidence.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     if args.job == "compare":
         raise SystemExit(compared(args, words))
     if words:
-        parser.error(f"unknown words: {shlex.join(words)}")
+        parser.error(f"unknown arguments: {shlex.join(words)}")
     if args.job == "mix":
         mixture(args.hard, args.seventeen, args.apart, args.held, args.out)
     else:
@@ -103,7 +103,7 @@ def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path
     )
     print(
         f"{int(kept.sum()):,} of {len(puzzles):,} hard boards and {count:,} of {len(easier):,} others in "
-        f"{out / 'mixed.csv'}; {len(easier) - len(free):,} of these share a solution with boards that are kept apart"
+        f"{out / 'mixed.csv'}; {len(easier) - len(free):,} of those others share a solution with boards kept apart"
     )
 
 
@@ -138,10 +138,11 @@ def shared(training: list[Path], tests: list[Path], record: Path | None) -> None
 
 
 def fingerprints(solutions: Grids) -> NDArray[np.uint64]:
-    """[B, 81] solved boards → [B] numbers that symmetric images of a board share, and others hardly ever do.
+    """[B, 81] solved boards → [B] numbers that symmetric images of a board share, and that others hardly ever share.
 
-    Two rows define a permutation of the digits, whose type of cycles no symmetry changes: renaming conjugates it, and
-    columns do not matter. The numbers hash these types for all pairs of rows, and of columns, by band.
+    Two rows define a permutation of the digits. No symmetry changes its cycle type: renaming the digits conjugates it,
+    and the order of the columns does not matter. The numbers hash these types for all pairs of rows, and of columns, by
+    band.
     """
     grids = solutions.reshape(-1, 9, 9).astype(np.int64) - 1
     parts = [grids[start : start + 4096] for start in range(0, len(grids), 4096)]
@@ -150,10 +151,11 @@ def fingerprints(solutions: Grids) -> NDArray[np.uint64]:
 
 
 def _side(grids: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """What the rows of [B, 9, 9] are to each other, whatever their order within bands and that of bands, [B]."""
+    """[B, 9, 9] → [B] hashes of how the rows relate to each other, the same for any order of bands and in bands."""
     count = len(grids)
     places = np.argsort(grids, axis=2)  # [B, row, digit]: its column
-    step = np.take_along_axis(grids[:, None], places[:, :, None], axis=3)  # [B, i, j, digit]: above it, in row j
+    # [B, i, j, digit]: row j's digit in the column where row i has this digit
+    step = np.take_along_axis(grids[:, None], places[:, :, None], axis=3)
     digit = np.broadcast_to(np.arange(9), step.shape)
     power, types = step, np.zeros((count, 9, 9), np.uint64)
     for _ in range(8):
@@ -168,7 +170,7 @@ def _side(grids: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Well-mixed 64-bit numbers (splitmix64's last steps), so that sums of them stand for sets."""
+    """Hash to well-mixed 64-bit numbers (the last steps of splitmix64), so that a sum of them stands for a set."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -176,7 +178,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def compared(args: argparse.Namespace, words: list[str]) -> int:
-    """Train the rows and score them; returns the last exit status that is not 0."""
+    """Train the rows and score them; returns the last exit status that is not 0, or 0."""
     failed = 0
     for row in args.rows:
         out = f"{args.runs}/hard-{row}"
@@ -195,7 +197,7 @@ def compared(args: argparse.Namespace, words: list[str]) -> int:
 
 
 def akorn(words: list[str]) -> int:
-    """Run one command in this process, which has torch loaded; its exit status."""
+    """Run one command in this process, where torch is already loaded; returns its exit status."""
     try:
         command_line(words)
     except SystemExit as end:

@@ -1,10 +1,10 @@
-"""Whether data limits training: pictures a second of a recipe's data and views alone, of the model alone, of both.
+"""Does the data limit training? Pictures per second of a recipe's data alone, of its model alone, and of both together.
 
 python benchmarks/loader.py [RECIPE …] [--batch 256] [--count 4096] [--precision tf32] [--compile] [--record results]
 
 "data" takes pictures by index and makes two views of each; "model" is the loss on fixed views, its gradients and a
-step of the optimiser; "both" is a step of training. The loader never limits where data alone is many times quicker
-than the model alone, and both together are hardly slower than the model.
+step of the optimiser; "both" is a step of training. The loader is no limit if data alone is many times as fast as
+the model alone, and both together are hardly slower than the model.
 """
 
 import argparse
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     parser.add_argument("recipes", nargs="*", default=["tetrominoes_akorn", "dsprites_akorn", "shapes_akorn_l3"])
     parser.add_argument("--data", type=Path, help="a folder or file instead of generated pictures")
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--count", type=int, default=4096, help="pictures to take")
+    parser.add_argument("--count", type=int, default=4096, help="the number of pictures in the set")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), default="tf32")
     parser.add_argument("--compile", action="store_true")
@@ -79,7 +79,7 @@ if __name__ == "__main__":
     started = time.monotonic()
     for name in words.recipes:
         found = rates(name, words, device)
-        print(f"{name}: pictures a second: " + ", ".join(f"{key} {rate:,.0f}" for key, rate in found.items()))
+        print(f"{name}: pictures per second: " + ", ".join(f"{key} {rate:,.0f}" for key, rate in found.items()))
         if words.record is not None:
             config = {"recipe": name, "batch": words.batch, "precision": words.precision, "compile": words.compile}
             path = write_record(

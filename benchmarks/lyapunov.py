@@ -1,10 +1,11 @@
-"""Is a classifier's Kuramoto layer chaotic? Its largest Lyapunov exponent per step, mean over pictures.
+"""Is a classifier's Kuramoto layer chaotic? Its largest Lyapunov exponent per step, as a mean over pictures.
 
     python benchmarks/lyapunov.py --data cifar-10-batches-py [--record results]
 
-Of every layer of the shipped model, at the step size γ that it was trained with and at smaller ones, driven by what it
-gets for validation pictures; and of the same layers untrained. Above 0 nearby states part: after t steps a difference,
-and so a gradient, has grown by exp(λt). Divided by γ it is a rate in the time of the dynamics.
+It is measured for every layer of the shipped model, driven by what validation pictures send into it, at the step size
+γ of its training and at smaller ones; and for the same layers untrained. If the exponent λ is above 0, nearby states
+move apart: after t steps a difference, and so a gradient, has grown by a factor of exp(λt). λ/γ is the rate per unit of
+time.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--model", default="cifar10-conv")
     parser.add_argument("--pictures", type=int, default=8)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--discard", type=int, default=50, help="steps before the mean is taken")
+    parser.add_argument("--discard", type=int, default=50, help="steps before those that count")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
@@ -63,7 +64,7 @@ def main() -> None:
 
 @torch.no_grad()
 def met(model: CifarNet, images: Tensor, seed: int) -> dict[str, tuple[KuramotoLayer, Tensor, Tensor]]:
-    """Each Kuramoto layer of a model, and the state and stimulus that it gets when the model sees these pictures."""
+    """Each Kuramoto layer of a model, with the state and stimulus that it gets when the model sees these pictures."""
     seen: dict[str, tuple[KuramotoLayer, Tensor, Tensor]] = {}
 
     def noting(name: str) -> object:

@@ -1,10 +1,10 @@
-"""Memory against the number of steps: solving must not need more with more steps, nor training with recomputation.
+"""Memory and the number of steps: more steps must not need more memory in solving, nor in training with recomputation.
 
     python benchmarks/memory.py [--device cuda] [--record results]
 
-prints the table of `akorn bench` for T = 16, 64 and 512: look down the column "peak MiB". State and coupling are
-small, since only the growth counts, which is the loop's; on a CPU torch's profiler lists every operation of every
-step, which takes about 1 GB for the longest.
+This prints the table of `akorn bench` for T = 16, 64 and 512: look down the column "peak MiB". State and coupling are
+small, since only the growth matters, and that comes from the loop. On a CPU torch's profiler lists every operation of
+every step, which takes about 1 GB for T = 512.
 """
 
 import argparse

@@ -1,12 +1,13 @@
-"""Where the time of training steps and of a vote goes, kernel by kernel; and which block the update's kernels want.
+"""Where the time of training steps and of a vote goes, kernel by kernel; and which block size suits the update.
 
     python benchmarks/profile_gpu.py [WORK …] [--record results]      # sudoku vote shapes clevrtex cifar
     python benchmarks/profile_gpu.py --sweep [--record results]       # the update alone, over block sizes
 
-Each work of `akorn.bench` is profiled in plain eager, and with kernels as a CUDA graph (in eager calls where the
-profiler does not see into graphs). Milliseconds are of one step, or of one board's vote; the device is idle for what
-they are more than the kernels' sum. The floor is the time of the products at the measured ceiling, and that of the
-bytes that must be moved at the measured bandwidth. On a CPU torch's operators stand in place of kernels.
+Each WORK, a case of `akorn bench`, is profiled in the plain eager form, and with our kernels as a CUDA graph (in eager
+calls where the profiler does not see into graphs). Milliseconds are those of one step, or of one board's vote; as long
+as they exceed the kernels' sum, the device is idle for the difference. The floor is the time that the matrix products
+need at the highest rate measured, and the time in which the bytes can be moved at the measured bandwidth. On a CPU
+torch's operators take the place of kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler would write a line to stderr for each use
-os.environ.setdefault("TEARDOWN_CUPTI", "0")  # it must stay through recording and replay, to see into CUDA graphs
+os.environ.setdefault("TEARDOWN_CUPTI", "0")  # CUPTI must stay through recording and replay, to see into graphs
 os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
 
 import torch
@@ -44,7 +45,7 @@ WORKS: dict[str, tuple[Precision, bool]] = {
     "cifar": ("bf16", False),
 }
 
-# The first that matches a kernel's name, or an operator's on the CPU, is its group.
+# The group of a kernel, or of an operator on the CPU, is the first whose pattern matches its name.
 GROUPS = (
     ("optimiser", r"multi_tensor|fused_adam|_foreach|adam"),
     ("update backward", r"_update_backward_kernel|akorn::update_backward"),
@@ -79,7 +80,7 @@ SWEEP: dict[str, dict[str, tuple[tuple[int, ...], int, torch.memory_format]]] = 
 }
 ELEMENTS = {"full": (512, 1024, 2048, 4096, 8192), "tiny": (512,)}
 WARPS = {"full": (2, 4, 8), "tiny": (4,)}
-# Elements of an array a thread, at least (two loads of 16 bytes) and at most (backward holds more arrays).
+# Elements of an array per thread: at least (two loads of 16 bytes) and at most (backward holds more arrays).
 THREAD = {"forward": (8, 32), "backward": (8, 16)}
 LAUNCHES = 20
 
@@ -92,7 +93,7 @@ class Part:
     group: str
     milliseconds: float
     share: float
-    """Of all that was spent on kernels."""
+    """Its part of the time spent on all kernels."""
     count: float
 
 
@@ -121,13 +122,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all by default")
+    parser.add_argument("works", nargs="*", metavar="WORK", help=f"any of {', '.join(WORKS)}; all by default")
     parser.add_argument("--sweep", action="store_true", help="time the update's kernels over block sizes instead")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--size", choices=("full", "tiny"), default="full")
-    parser.add_argument("--steps", type=int, default=3, help="steps that are profiled")
-    parser.add_argument("--top", type=int, default=12, help="kernels that are printed; all are recorded")
-    parser.add_argument("--record", type=Path, metavar="FOLDER", help="a folder that gets a record of the run")
+    parser.add_argument("--steps", type=int, default=3, help="how many steps to profile")
+    parser.add_argument("--top", type=int, default=12, help="how many kernels to print; all are recorded")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="write a record of the run into this folder")
     args = parser.parse_args(arguments)
     if unknown := [work for work in args.works if work not in WORKS]:
         parser.error(f"unknown work {unknown[0]!r}: the known ones are {', '.join(WORKS)}")
@@ -138,7 +139,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def profiled(work: str, device: torch.device, args: argparse.Namespace, metrics: dict[str, float]) -> dict[str, Any]:
-    """Profile one work in its forms, print tables, and return what is recorded beside `metrics`."""
+    """Profile one case in its forms, print tables, and return what is recorded beside `metrics`."""
     precision, recompute = WORKS[work]
     half = precision == "bf16"
     setup = Setup(args.size, device, 2 if half else 4, compiled=False, recompute=recompute, precision=precision)
@@ -160,13 +161,13 @@ def profiled(work: str, device: torch.device, args: argparse.Namespace, metrics:
         if not kernels:
             print(f" {name}: the profiler saw no kernels")
         busy, whole = sum(kernel.milliseconds for kernel in kernels), 1e3 * seconds / piece.per
-        # Eager calls wait for the host, which the profiler slows down: so the time is taken without it.
+        # Eager calls wait for the host, which the profiler slows down, so the time is taken without it.
         idle = max(0.0, 1.0 - busy / whole) if device.type == "cuda" else 0.0
         groups = by_group(kernels)
         metrics |= {f"{work}/{name}/ms": whole, f"{work}/{name}/kernels/ms": busy, f"{work}/{name}/idle": idle}
         metrics |= {f"{work}/{name}/{group.name}/ms": group.milliseconds for group in groups}
         found[name] = {"groups": [asdict(group) for group in groups], "kernels": [asdict(part) for part in kernels]}
-        print(f" {name}: {whole:.3g} ms a step, {busy:.3g} ms in kernels, {idle:.0%} idle")
+        print(f" {name}: {whole:.3g} ms per step, {busy:.3g} ms in kernels, {idle:.0%} idle")
         for group in groups:
             print(_line(group, "  "))
         for part in kernels[: args.top]:
@@ -187,7 +188,7 @@ def _calls(runner: Runner, piece: Piece) -> Iterator[tuple[str, Callable[[], obj
 
 
 def by_kernel(work: Callable[[], object], device: torch.device, count: int = 1, per: int = 1) -> list[Part]:
-    """What `work`, which is `per` steps, spends on each kernel in one of them, the most first; from `count` calls."""
+    """What one step spends on each kernel, the longest first; from `count` calls of `work`, each of `per` steps."""
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if on_gpu else [ProfilerActivity.CPU]
     work()
@@ -221,13 +222,13 @@ def by_kernel(work: Callable[[], object], device: torch.device, count: int = 1, 
 
 
 def _is_range(event: Any, name: str) -> bool:
-    """Whether an event on the device is a range that spans kernels rather than one of them."""
+    """Whether an event on the device is a range that spans kernels rather than a kernel."""
     marked = getattr(event, "is_user_annotation", None)
     return bool(marked and marked()) or name.startswith(("Optimizer.", "ProfilerStep", "Torch-Compiled"))
 
 
 def by_group(kernels: Sequence[Part]) -> list[Part]:
-    """The same by group, the most first."""
+    """The same by group, the longest first."""
     sums: dict[str, Part] = {}
     for part in kernels:
         before = sums.get(part.group, Part(part.group, part.group, 0.0, 0.0, 0.0))
@@ -244,7 +245,7 @@ def group_of(name: str) -> str:
 
 
 def short(name: str, width: int = 76) -> str:
-    """A kernel's name without what all of them have, cut to `width`."""
+    """A kernel's name without the prefixes and arguments that most names have, cut to `width`."""
     name = re.sub(r"^void |at::native::|\(anonymous namespace\)::|<unnamed>::|std::|c10::", "", name)
     name = re.sub(r"\(.*\)( const)?$", "", name)
     return name if len(name) <= width else name[: width - 1] + "…"
@@ -333,12 +334,13 @@ def _update(
     def back() -> object:
         return launch_backward(other, None, x, jx, c, gamma, rate, n, None, wanted, block)
 
-    written = x.nbytes + jx.nbytes + (c.nbytes if jx.dtype != c.dtype else 0)  # one array serves both of one type
+    # Jx and c share one gradient if they have the same type
+    written = x.nbytes + jx.nbytes + (c.nbytes if jx.dtype != c.dtype else 0)
     return back, read + other.nbytes + written
 
 
 def graph_timed(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
-    """Seconds of one call, out of a CUDA graph of many, so that launches do not count."""
+    """Seconds per call, from a CUDA graph of many calls, so that launches do not count."""
     work()
     if device.type != "cuda":
         return measure({"": work}, device, 1, memory=False)[""].seconds

@@ -1,11 +1,11 @@
-"""Do two commits compute the same? Runs both on this machine, on the CPU, and compares every number bit for bit.
+"""Do two commits compute the same? Runs both on this machine's CPU, and compares every number bit for bit.
 
-    python benchmarks/same_numbers.py OLD NEW        two commits, or folders that hold one
+    python benchmarks/same_numbers.py OLD NEW        # two commits, or folders that hold one each
 
-Compared are the losses of the first 50 steps of one recipe of each family (Sudoku; attention and convolution on
-objects; convolution on CIFAR-10, on made-up pictures), and what the shipped weights answer: boards and energies of
-`akorn solve`, scores of `akorn eval`, classes of `akorn classify`. A commit is run through its own command line, so
-that it does not matter where it keeps its modules. Exit status 1 where any number differs.
+It compares the losses of the first 50 training steps of one recipe from each family (Sudoku; attention and convolution
+on objects; convolution on CIFAR-10, with made-up pictures), and the answers of the shipped weights: boards and energies
+of `akorn solve`, scores of `akorn eval`, cluster sizes of `akorn segment`, classes of `akorn classify`. Each commit is
+run through its own command line, so it does not matter where it keeps its modules. Exit status 1 if any number differs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECIPES = {
     "tetrominoes_akorn_conv": ["--train.batch-size", "16", "--data.count", "800", "--valid.count", "8"],
     "cifar10_akorn_conv": ["--train.batch-size", "8", "--data", "CIFAR"],
 }
-"""One recipe of each family, with batches that a CPU can bear."""
+"""One recipe from each family, with batches that are small enough for a CPU."""
 
 BOARDS = (
     "000100000310060000400008500000000700078020600000005090000000000009200014000590003",
@@ -58,7 +58,7 @@ ASKED = {
     "classify": ["classify", "PICTURE", "--json"],
     "eval cifar10-conv": ["eval", "cifar10-conv", "--data", "CIFAR", "--limit", "64", "--json", "--results", "None"],
 }
-"""What the shipped weights are asked."""
+"""The commands that ask the shipped weights."""
 
 _TIMES = {"seconds", "out", "files", "written"}  # keys whose values may differ from run to run
 
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--only", help="a word that the names of the comparisons must contain")
+    parser.add_argument("--only", help="run only the comparisons whose names contain this")
     options = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,7 @@ def _losses(tree: Path, work: Path, recipe: str, steps: int) -> list[str]:
 
 
 def _answers(tree: Path, work: Path, name: str, _: int) -> list[Any]:
-    """What a command prints as JSON, without what is no answer."""
+    """What a command prints as JSON, without the values that differ from run to run."""
     lines = [json.loads(line) for line in _akorn(tree, work, ASKED[name]).splitlines() if line.strip()]
     return [_stripped(line) for line in lines]
 
@@ -155,7 +155,7 @@ def _count(value: Any) -> int:
 
 
 def _make_data(work: Path) -> None:
-    """Boards, a picture, and random pictures in the files of CIFAR-10."""
+    """Write boards, a picture, and random pictures in CIFAR-10's file format."""
     random = np.random.default_rng(0)
     (work / "boards.txt").write_text("\n".join(BOARDS) + "\n")
     grey = random.integers(0, 256, (8, 8, 3), dtype=np.uint8).repeat(8, 0).repeat(8, 1)

@@ -1,4 +1,4 @@
-"""The renderer of scenes: how near it is to the original, how quick it is, and what it costs a training step.
+"""The renderer of scenes: how close it comes to the original, how fast it is, and what it costs in training.
 
 python benchmarks/scenes.py compare --data FOLDER --page PAGE [--samples 64] [--record results]
 python benchmarks/scenes.py truth --data FOLDER --out FILE.npz
@@ -7,11 +7,11 @@ python benchmarks/scenes.py step [RECIPE …] [--batch 256] [--record results]
 python benchmarks/scenes.py picture FILE [--samples 32]
 
 "compare" takes a folder with `true-renders.npz` (`images` [N, 240, 320, 3] and `masks` [N, 240, 320], bytes) and
-`scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both beside each other.
-The pictures of the folder go nowhere else. "truth" cuts the same true renders to the benchmark's crop, for
-`akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: drawing, the check that every object is
-visible, colours and masks. "step" times a training step with stored pictures and with pictures that are rendered as it
-goes. "picture" shows the first five test scenes of each kind and their masks.
+`scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both side by side. The
+folder's pictures are copied nowhere else. "truth" cuts the same true renders to the benchmark's crop, for
+`akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: choosing them at random, the check that
+every object is visible, colours and masks. "step" times a training step with stored pictures and with pictures rendered
+on the fly. "picture" shows the first five test scenes of each kind and their masks.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def truth(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, fl
 
 
 def speed(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
-    """Scenes a second, from their numbers to bytes on the device."""
+    """Scenes per second, from the scenes' numbers to bytes on the device."""
     studio = Studio(family_of(words.kind), "bench", 0, device, 128, words.samples)
     studio.shots(range(studio.at_once))  # compiles
     batches = np.arange(words.count, dtype=np.uint64)
@@ -118,7 +118,7 @@ def speed(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, fl
     wait(device)
     seconds, worked = time.perf_counter() - started, time.process_time() - worked
     rate = words.count / seconds
-    print(f"{words.kind} on {device}: {rate:,.1f} scenes a second ({alone / seconds:.0%} of the time for drawing them)")
+    print(f"{words.kind} on {device}: {rate:,.1f} scenes per second ({alone / seconds:.0%} of the time to choose them)")
     metrics = {"scenes_per_second": rate, "seconds": seconds, "cpu_seconds": worked, "drawing_seconds": alone}
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     config = {"kind": words.kind, "count": words.count, "samples": words.samples, "size": 128, "threads": threads}
@@ -126,7 +126,7 @@ def speed(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, fl
 
 
 def step(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
-    """Milliseconds of a training step, with stored pictures and with pictures rendered as it goes."""
+    """Milliseconds per training step, with stored pictures and with pictures rendered on the fly."""
     from akorn.bench.measure import measure
     from akorn.objects.recipes import RECIPES
     from akorn.objects.task import make_task
@@ -180,7 +180,7 @@ def step(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, flo
 
 
 def picture(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
-    """The picture in the documentation."""
+    """Write the picture that the documentation shows."""
     from PIL import Image
 
     from akorn.objects.colouring import colour_labels

@@ -1,4 +1,4 @@
-"""For solve_gpu.py: a layer of Sudoku's size, and the fused kernels of solving against float64."""
+"""Parts of solve_gpu.py: a layer of Sudoku's size, and the fused kernels of solving compared with float64."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worst(result: Tensor, expected: Tensor) -> float:
 
 
 def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
-    """The largest differences to float64; raises where they are more than rounding."""
+    """The largest differences from float64; raises if one is more than rounding explains."""
     errors: dict[str, float] = {}
     batch = 5
     started = time.perf_counter()
@@ -86,7 +86,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
             print(f"{key}: {error:.2e}", flush=True)
             if not error < bound:
                 raise SystemExit(f"{key} is off by {error}, more than {bound}")
-    print(f"kernels checked, with compiling: {time.perf_counter() - started:.1f} s")
+    print(f"kernels checked, including compilation: {time.perf_counter() - started:.1f} s")
 
     x, c = draw(batch, args), draw(batch, args)
     steps = min(args.steps, 9)

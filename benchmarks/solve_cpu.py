@@ -2,11 +2,11 @@
 
     OMP_NUM_THREADS=2 python benchmarks/solve_cpu.py [--record results]
 
-8 starts of one board through T = 128, float32, energies included. "products" are those of a step, with arrays that are
-there already: W^QKV x, QKᵀ, AV, W^O o and, if the coupling has an MLP, its two; "packed" are the same with weights that
-oneDNN has packed; "plain" is the layer's own loop; "solve" is `akorn.nn.solve_steps`, and
-"narrow" the same with bfloat16 products, on CPUs that are faster with them.
-All take turns, medians count. The error is against float64 after 8 steps, before small differences have grown.
+8 starts of one board run through T = 128 steps in float32, energies included. "products" are the matrix products of
+those steps alone, on preallocated arrays: W^QKV x, QKᵀ, AV, W^O o and, if the coupling has an MLP, its two. "packed"
+are the same with weights that oneDNN has packed, "plain" is the layer's own loop, "solve" is `akorn.nn.solve_steps`,
+and "narrow" is "solve" with bfloat16 products, on CPUs that are faster with them. They take turns, and the median of
+each counts. The error is the difference from float64 after 8 steps, before small differences have grown.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
     step = described(layer)
     why = step.reason if isinstance(step, Unknown) else solve_cpu.why_not(step, x, c, floating(layer))
     if why is not None or not kernels.enabled():
-        raise SystemExit(f"the quick path does not apply here: {why or 'AKORN_KERNELS=0'}")
+        raise SystemExit(f"the fast path does not apply here: {why or 'AKORN_KERNELS=0'}")
 
     works = {
         "products": products(layer, x, words.steps, packed=False),

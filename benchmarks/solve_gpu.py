@@ -2,9 +2,9 @@
 
     python benchmarks/solve_gpu.py [--quick] [--record results] [--json FILE]
 
-Every kernel in every form, all steps in every cut, and a whole vote. Every time is the median of several, by CUDA
-events; "a sample" is one start of one board through all T steps. Under a minute on an H200, and 20 s with --quick,
-which leaves out all but the steps and the vote as they are chosen by themselves.
+It times every kernel in every configuration, all steps in every variant, and a whole vote. Each time is the median of
+several, taken by CUDA events; a "sample" is one start of one board through all T steps. This takes less than a minute
+on an H200, and 20 s with --quick, which times only the steps and the vote, in the forms that are chosen automatically.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def metrics_of(record: dict[str, Any]) -> dict[str, float]:
-    """The times as the ledger names them, such as fused/chunk256/ms_a_sample."""
+    """The times under the names that the ledger has for them, such as fused/chunk256/ms_a_sample."""
     found: dict[str, float] = {}
     for size, times in record.get("a_sample", {}).items():
         for name, value in times.items():
@@ -96,22 +96,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--grid", type=int, default=9)
     parser.add_argument("--steps", type=int, default=128)
-    parser.add_argument("--quick", action="store_true", help="only the steps and the vote, as they are by themselves")
+    parser.add_argument("--quick", action="store_true", help="only the steps and the vote, in automatic form")
     parser.add_argument("--chunks", type=int, nargs="*", default=[128, 256, 512, 1024])
     parser.add_argument("--kernel-chunks", type=int, nargs="*", default=[128, 512])
-    parser.add_argument("--boards", type=int, default=40, help="of the vote")
-    parser.add_argument("--votes", type=int, default=100, help="starts of a board")
+    parser.add_argument("--boards", type=int, default=40, help="how many boards the vote has")
+    parser.add_argument("--votes", type=int, default=100, help="starts per board")
     parser.add_argument("--eager", type=int, nargs="*", default=[256])
     parser.add_argument(
-        "--compiled", type=int, nargs="*", default=[], help="such as 256: compiling takes half a minute"
+        "--compiled", type=int, nargs="*", default=[], help="chunks, such as 256: compiling takes half a minute"
     )
     parser.add_argument("--json", type=Path, help="also write everything measured to this file")
-    parser.add_argument("--record", type=Path, metavar="FOLDER", help="a folder that gets a record of the run")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="write a record of the run into this folder")
     return parser.parse_args()
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Milliseconds of `work`, the median; it has run once before."""
+    """The median time of `work` in milliseconds, after one call that does not count."""
     work()
     times = []
     for _ in range(REPEATS):
@@ -130,7 +130,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def graph_timed(work: Callable[[], object], count: int = 20) -> float:
-    """Milliseconds of one `work`, out of a CUDA graph of `count`, so that launches do not matter."""
+    """Milliseconds per call of `work`, from a CUDA graph of `count` calls, so that launches do not matter."""
     work()
     if not torch.cuda.is_available():
         return timed(work)
@@ -143,7 +143,7 @@ def graph_timed(work: Callable[[], object], count: int = 20) -> float:
 
 
 def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
-    """Microseconds of each kernel of a step, every config."""
+    """Microseconds of each kernel of a step, in every configuration."""
     w = {key: value.bfloat16() for key, value in solve.weights_of(described(layer)).items()}
     gamma, rate = w["gamma"].float(), w["rate"].float()
     x, c, o, jx = (draw(batch, args, torch.bfloat16) for _ in range(4))
@@ -161,7 +161,7 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
         times[name] = micro
         rates = f"{flops / micro / 1e6:7.1f} TFLOP/s" if flops else ""
         rates += f"{2 * arrays * rows * channels / micro / 1e6:6.2f} TB/s" if arrays else ""
-        print(f"  {name:<64}{micro:9.2f} µs{micro / batch:9.4f} µs a sample and step  {rates}", flush=True)
+        print(f"  {name:<64}{micro:9.2f} µs{micro / batch:9.4f} µs per sample and step  {rates}", flush=True)
 
     print(f"kernels, {batch} samples, bfloat16:")
     report("product with W^QKV", lambda: solve_run.multiply(x, w["qkv"], w["bias"], qkv), 6.0 * rows * channels**2, 4)
@@ -195,7 +195,7 @@ def short(config: tune.Config) -> str:
 
 
 def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds a sample of all steps: the products alone, and the fused path in its variants."""
+    """Milliseconds per sample for all steps: the products alone, and the fused path in its variants."""
     x, c = draw(batch, args), draw(batch, args)
     times = {"products": args.steps * graph_timed(products(batch, layer, args), 8)}
     for name, options in (
@@ -212,14 +212,14 @@ def solve_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) 
         times[name] = timed(lambda o=options: fused(layer, x, c, args.steps, chunk=batch, **o))
         times[f"{name}: first call, s"] = first
     solve._RUNS.clear()
-    print(f"T = {args.steps}, chunk {batch}: ms a sample: "
+    print(f"T = {args.steps}, chunk {batch}: ms per sample: "
           + ", ".join(f"{name} {ms / batch:.4f}" for name, ms in times.items() if "first" not in name)
           + f"  (first call {times['fused: first call, s']:.1f} s)", flush=True)  # fmt: skip
     return {name: value if "first" in name else value / batch for name, value in times.items()}
 
 
 def block_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds a sample of all steps with graphs of at most so many steps, and without energies."""
+    """Milliseconds per sample for all steps, with CUDA graphs of at most 8, 16 or 32 steps, and without energies."""
     batch = args.chunks[-1]
     x, c = draw(batch, args), draw(batch, args)
     times: dict[str, float] = {}
@@ -237,7 +237,7 @@ def block_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str,
 
 
 def chosen_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
-    """The steps as they choose their form by themselves, for a vote's samples."""
+    """All steps for a vote's samples, in the form that is chosen automatically."""
     batch = args.boards * args.votes
     x, c = draw(batch, args), draw(batch, args)
     before = time.perf_counter()
@@ -246,13 +246,13 @@ def chosen_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str
         torch.cuda.synchronize()
     first = time.perf_counter() - before
     each = timed(lambda: fused(layer, x, c, args.steps)) / batch
-    print(f"{batch} samples, forms chosen by timing: {each:.4f} ms a sample (first call {first:.1f} s)", flush=True)
+    print(f"{batch} samples, forms chosen by timing: {each:.4f} ms per sample (first call {first:.1f} s)", flush=True)
     solve._RUNS.clear()
     return {"ms a sample": each, "first call, s": first}
 
 
 def vote_times(args: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds a board of the whole energy vote, from puzzles to answers, and of its parts."""
+    """Milliseconds per board for the whole energy vote, from puzzles to answers, and for its parts."""
     config = SudokuConfig(channels=args.channels, heads=args.heads)
     net = SudokuModel(config).to(args.device).eval()
     boards, votes = args.boards, args.votes
@@ -290,7 +290,7 @@ def products(batch: int, layer: akn.KuramotoLayer, args: argparse.Namespace) -> 
 
 
 def plain_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds a sample of the layer's own loop in bfloat16, as it is and compiled."""
+    """Milliseconds per sample for the layer's own loop in bfloat16, as it is and compiled."""
     times: dict[str, float] = {}
     layer = copy.deepcopy(layer).bfloat16()
     for name, sizes in (("eager", args.eager), ("compile_step", args.compiled)):
@@ -303,7 +303,7 @@ def plain_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str,
             first = time.perf_counter() - before
             key = f"{name}, chunk {batch}"
             times[key] = timed(lambda x=x, c=c: layer.evolve(x, c, args.steps, energy=osc.energy)) / batch
-            print(f"{key}: {times[key]:.4f} ms a sample (first step {first:.1f} s)", flush=True)
+            print(f"{key}: {times[key]:.4f} ms per sample (first step {first:.1f} s)", flush=True)
     return times
 
 

@@ -1,12 +1,12 @@
-"""What 8 bits cost: a model with its weights as they are and rounded to int8, on the same data from the same starts.
+"""What 8 bits cost: a model with its own weights and with them rounded to int8, on the same data from the same starts.
 
     python benchmarks/stored_weights.py FOLDER --data PATH [--count N] [--record results]
 
-FOLDER holds a model with weights in 16 or 32 bits. Of models that ship in 8 bits, those in 16 are in git's history.
-PATH is the folder of CIFAR-10 for classifiers, of which validation pictures are taken, and a CSV of boards for Sudoku;
-objects need none: pictures of the model's own kind are generated. The standard error is that of the difference, over
-samples, each in the mean over the starts. Chaotic states differ after any rounding, so the same model from other starts
-is there to compare the agreement with.
+FOLDER holds a model with weights in 16 or 32 bits. For models that ship in 8 bits, git's history has those in 16. PATH
+is CIFAR-10's folder for a classifier, which is scored on the validation pictures, and a CSV file of boards for Sudoku.
+A model of objects needs none: pictures of its own kind are generated. The standard error is that of the difference,
+over the samples, each of which counts with its mean over the starts. Chaotic states differ after any rounding, so the
+agreement of 8 with 16 bits is shown beside that of two starts of the same model.
 """
 
 import argparse
@@ -45,11 +45,11 @@ class Asked:
     """What a model answered from one start."""
 
     scores: dict[str, Floats]
-    """[N] by name, in percent; NaN where a sample has no score."""
+    """Name → scores [N] in percent; NaN where a sample has no score."""
     answers: NDArray[Any] | None = None
-    """[N, ...], to see how often two agree."""
+    """[N, ...], to see how often two sets of answers agree."""
     probabilities: torch.Tensor | None = None
-    """[N, classes], of a classifier."""
+    """[N, classes], for a classifier."""
 
 
 Ask = Callable[[HubModel, int], Asked]
@@ -60,10 +60,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--split", choices=("valid", "test"), default="valid", help="of pictures")
-    parser.add_argument("--count", type=int, help="pictures or boards")
-    parser.add_argument("--starts", type=int, default=2, help="at least 2")
-    parser.add_argument("--steps", type=int, default=32, help="of Sudoku")
+    parser.add_argument("--split", choices=("valid", "test"), default="valid", help="which of CIFAR-10's pictures")
+    parser.add_argument("--count", type=int, help="how many pictures or boards")
+    parser.add_argument("--starts", type=int, default=2, help="how many starts, at least 2")
+    parser.add_argument("--steps", type=int, default=32, help="Kuramoto steps T, for Sudoku")
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
     began = time.monotonic()
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def asking(task: str, name: str, count: int, words: argparse.Namespace) -> tuple[Ask, torch.Tensor | None, str]:
-    """How a model of a task is asked, the labels of pictures that have some, and the data's fingerprint."""
+    """How to ask a model of a task, the labels if the pictures have some, and the data's fingerprint."""
     if task != "objects" and words.data is None:
         raise AkornError("--data is needed: CIFAR-10's folder, or a file of boards")
     if task == "robustness":
@@ -141,7 +141,7 @@ def asking(task: str, name: str, count: int, words: argparse.Namespace) -> tuple
 
 
 def compared(before: list[Asked], after: list[Asked]) -> dict[str, float]:
-    """Scores of both, their difference and its standard error, and how often answers agree."""
+    """The scores of both models, their difference and its standard error, and how often answers agree."""
     found: dict[str, float] = {}
     for name in before[0].scores:
         one, other = (np.mean([asked.scores[name] for asked in each], 0) for each in (before, after))
@@ -163,7 +163,7 @@ def paired(difference: Floats) -> tuple[float, float]:
 
 
 def agreement(one: Asked, other: Asked) -> float:
-    """In percent of the samples."""
+    """How often two sets of answers are the same, in percent of the samples."""
     assert one.answers is not None
     same = one.answers == other.answers
     return 100.0 * float(same.reshape(len(same), -1).all(1).mean())
@@ -181,7 +181,7 @@ def calibrated(asked: list[Asked], labels: torch.Tensor, bits: str) -> dict[str,
 
 
 def errors(before: HubModel, after: HubModel) -> dict[str, float]:
-    """How far each tensor that was rounded is from before, in percent of its norm."""
+    """How far rounding has moved each tensor, in percent of its norm."""
     now = after.state_dict()
     changed = {name: (tensor, now[name] - tensor) for name, tensor in before.state_dict().items()}
     return {

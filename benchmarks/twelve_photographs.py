@@ -3,9 +3,9 @@
     pip install matplotlib scikit-image scikit-learn
     python benchmarks/twelve_photographs.py docs/images/photos.webp
 
-Data sets of photographs may not be copied into this repository, so these come with other Python packages. They are not
-chosen: they are all the photographs of things in these packages, textures and microscopy left out, that are under a
-Creative Commons license, in the public domain or without known restrictions.
+Data sets of photographs may not be copied into this repository, so these twelve come with other Python packages. They
+were not selected: they are all photographs of things in these packages, without textures and microscopy, that are under
+a Creative Commons licence, in the public domain or without known restrictions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PHOTOGRAPHS = (
     "astronaut.png", "camera.png", "chelsea.png", "china.jpg", "clock_motion.png", "coffee.png", "coins.png",
     "flower.jpg", "grace_hopper.jpg", "hubble_deep_field.jpg", "retina.jpg", "rocket.jpg",
 )  # fmt: skip
-SIDE, GAP, ACROSS = 150, 8, 4  # of a picture, between pictures, and how many pairs stand side by side
+SIDE, GAP, ACROSS = 150, 8, 4  # pixels of a picture's side and between pictures; pairs side by side
 
 
 def found() -> list[Path]:
@@ -46,7 +46,7 @@ def found() -> list[Path]:
 
 
 def square(image: Image.Image) -> Image.Image:
-    """The whole picture in a white square."""
+    """The whole picture, on a white square."""
     image = image.convert("RGB")
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     page = Image.new("RGB", (SIDE, SIDE), "white")
@@ -55,7 +55,7 @@ def square(image: Image.Image) -> Image.Image:
 
 
 def main(target: Path, model: str = "photos") -> None:
-    """Segment the photographs by the command, and put them on one sheet beside what was found."""
+    """Segment the photographs with `akorn segment`, and put each beside its clusters on one sheet."""
     photographs = found()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "akorn", "segment", *map(str, photographs)]

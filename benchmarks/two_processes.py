@@ -1,9 +1,10 @@
-"""The five works of `akorn bench` in two processes: with and without CUDA graphs, beside one process.
+"""The five tasks that `akorn bench` times, in two processes and in one, with and without CUDA graphs.
 
     python benchmarks/two_processes.py [--precision bf16] [--record results]
 
-Each process has half of the batch, or of the boards. On one GPU the two share it, and exchange gradients by gloo, so
-this says what graphs are worth with several processes, not how two GPUs scale; with two GPUs each process takes one.
+Each of two processes has half of the batch, or of the boards. If there is only one GPU, they share it and exchange
+gradients by gloo; then this says what graphs gain with several processes, not how two GPUs scale. If there are two,
+each process takes one.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _named(count: int) -> str:
 
 
 def _start(count: int, words: argparse.Namespace) -> dict[str, float]:
-    """Run `count` processes; what the first of them measured."""
+    """Run `count` processes; returns what the first of them measured."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -93,7 +94,7 @@ def _process(rank: int, count: int, port: int, words: dict[str, Any], found: Any
 
 
 def _times(piece: Piece, setup: Setup, rank: int, count: int) -> dict[str, float]:
-    """Seconds of a step, or of a vote, with kernels: eager, and as a graph."""
+    """Seconds per step, or per board of the vote, with kernels: eager, and as a graph."""
     form = piece.forms.get("fused") or Form(next(iter(piece.forms.values())).forward)
     if piece.whole is not None:  # the vote divides the boards among processes by itself
         whole = piece.whole
@@ -130,7 +131,7 @@ def _times(piece: Piece, setup: Setup, rank: int, count: int) -> dict[str, float
 
 
 def _median(work: Any, device: torch.device, repeats: int = 10) -> float:
-    """Wall time, since what processes exchange waits for the host."""
+    """The median wall time, since processes exchange gradients through the host."""
     for _ in range(3):
         work()
     times = []

@@ -1,11 +1,11 @@
-"""Draw the page's pictures, attack them, and write what came of it into the page.
+"""Draw the page's pictures, attack them, and write the pictures and the answers to them into the page's folder.
 
     python benchmarks/web_attacks.py [--record results]
 
 The attack is `pgd-adaptive` of `akorn eval` at the tables' budget: 50 steps within ±8/255, gradients of the last
 Kuramoto steps alone, in the mean over 20 starts. Adversarial pictures are rounded to bytes, as the page shows them, and
-classified as `akorn classify` does, from starts that the attack has not seen. A quarter of an hour on one CPU core.
-With `--keep` the attacked pictures stay, and only what the model answers to them is written anew: seconds.
+classified as `akorn classify` does, from starts that the attack has not seen. It takes a quarter of an hour on one CPU
+core. With `--keep` the attacked pictures stay and only the model's answers are computed again, which takes seconds.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--eot", type=int, default=EOT)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=FOLDER)
-    parser.add_argument("--keep", action="store_true", help="attack nothing: keep the pictures that are there")
+    parser.add_argument("--keep", action="store_true", help="keep the attacked pictures, and only answer again")
     parser.add_argument("--record", type=Path)
     words = parser.parse_args()
     began = time.monotonic()

@@ -1,10 +1,10 @@
-"""Small pictures for the page, drawn here: nothing in them comes from a data set of others.
+"""Small pictures for the page, drawn by this code: nothing in them comes from a published data set.
 
     python benchmarks/web_drawings.py      # writes the scenes for the models of objects
 
 The six for the classifier are written by `web_attacks.py`, with what an attack makes of them. Each is drawn large, on a
-soft background with a little grain, and reduced to 32 × 32, like the photographs that the model knows. Places are
-shares of the side, from the upper left.
+soft background with a little grain, and reduced to 32 × 32, the size of the photographs that the model knows.
+Coordinates are fractions of the side, from the upper left corner.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from akorn.objects.data import load
 from akorn.web.server import STATIC
 
 SCENES = {"shapes": 1, "tetrominoes": 0, "dsprites": 0}
-"""A model of objects → which of its data set's test pictures."""
+"""Model of objects → the index of the test picture that its data set contributes."""
 SIDE = 32
 LARGE = 16 * SIDE
 Colour = tuple[int, int, int]
@@ -89,7 +89,7 @@ def automobile() -> Sheet:
 
 
 def bird() -> Sheet:
-    """On a branch, before leaves."""
+    """On a branch, in front of leaves."""
     sheet = Sheet([(140, 175, 140), (120, 160, 110)], [], 1.0, seed=7)
     dark = (65, 68, 88)
     sheet.line((95, 70, 50), (0, 0.8), (1, 0.74), 26)
@@ -156,7 +156,7 @@ def ship() -> Sheet:
 DRAWINGS: dict[str, Callable[[], Sheet]] = {
     drawing.__name__: drawing for drawing in (airplane, automobile, bird, dog, frog, ship)
 }
-"""A class of CIFAR-10 → what draws one."""
+"""Class of CIFAR-10 → the function that draws one."""
 
 
 def drawn(name: str) -> Image.Image:

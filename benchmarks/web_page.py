@@ -1,11 +1,11 @@
-"""The page of `akorn web` in headless Chromium: how large it is, how soon it is seen, and how fast its parts run.
+"""The page of `akorn web` in headless Chromium: how large it is, how soon it appears, and how fast its parts run.
 
     python benchmarks/web_page.py [--wheel dist/akorn-….whl] [--record results]
 
 Sudoku is solved by WASM on one thread: the medium example, one start, T = 64, first right after loading and then again.
-The field has 128 × 128 oscillators; frames are those that the browser draws, at most 60 a second, and the other figure
-is what a step and its picture take. Nothing uses a GPU. Of several repetitions the best counts: other work on the
-machine only ever adds time. Models are exported first, unless the cache folder has them.
+The field has 128 × 128 oscillators; frames are those that the browser draws, at most 60 per second, and the other
+figure is the time of one step and its picture. Nothing uses a GPU. The best of several repetitions counts, because
+other work on the machine can only add time. Models are exported first, unless the cache folder has them.
 """
 
 import argparse
@@ -105,13 +105,13 @@ def main() -> None:
 
 
 def page_bytes() -> int:
-    """All of the page's own files, without weights and without the runtime that runs them."""
+    """The bytes of the page's own files, without the weights and the runtime that runs them."""
     own = (path for path in STATIC.rglob("*") if path.is_file() and "vendor" not in path.parts)
     return sum(path.stat().st_size for path in own)
 
 
 def seen(browser: Chromium, server: PageServer, rounds: int) -> dict[str, float]:
-    """Seconds until the board stands there, and kilobytes that this took, without the browser's cache."""
+    """Seconds until the board is shown, and the kilobytes transferred for it, without the browser's cache."""
     browser.call("Network.setCacheDisabled", cacheDisabled=True)
     times = []
     for _ in range(rounds):
@@ -128,7 +128,7 @@ def seen(browser: Chromium, server: PageServer, rounds: int) -> dict[str, float]
 
 
 def sudoku(browser: Chromium, server: PageServer, rounds: int) -> dict[str, float]:
-    """Seconds for a board right after loading, and for the next ones; everything is loaded anew in every round."""
+    """Seconds for a board right after loading, and for the next ones; every round loads everything again."""
     seconds = []
     for _ in range(rounds):
         browser.open("about:blank")
@@ -143,7 +143,7 @@ def sudoku(browser: Chromium, server: PageServer, rounds: int) -> dict[str, floa
 
 
 def field(browser: Chromium, server: PageServer, preset: str) -> dict[str, float]:
-    """Frames a second of a preset, the best of five seconds, and the milliseconds of a step with its picture."""
+    """Frames per second of a preset, the best of five seconds, and the milliseconds of one step and its picture."""
     browser.open(server.url)
     milliseconds = browser.evaluate(STEP % {"preset": preset})
     browser.click("#tab-field")

@@ -2,7 +2,7 @@
 
     python benchmarks/web_screens.py [FOLDER]        # docs/images unless told otherwise
 
-Wide ones are files of their own, narrow ones stand side by side in one. All are WebP files, to stay small.
+Each wide view is a file of its own; the narrow ones stand side by side in one file. All are WebP files, to stay small.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> None:
     for name, picture in wide.items():
         save(picture, words.folder / f"web-{name}.webp")
     gap = 12
-    height = max(narrow[name].height for name in VIEWS[1:])  # the first is long: its votes go on below
+    height = max(narrow[name].height for name in VIEWS[1:])  # the first view is longer: its votes continue below
     page = Image.new("RGB", (len(VIEWS) * (390 + gap) - gap, height), "white")
     for place, name in enumerate(VIEWS):
         page.paste(narrow[name].crop((0, 0, 390, min(height, narrow[name].height))), (place * (390 + gap), 0))
@@ -96,7 +96,7 @@ def taken(browser: Chromium, url: str, width: int, scheme: str) -> dict[str, Ima
 
 
 def picture_of(browser: Chromium) -> Image.Image:
-    """The whole page, also what is below the window."""
+    """The whole page, including what is below the window."""
     time.sleep(0.5)  # the last frame
     told = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
     return Image.open(io.BytesIO(base64.b64decode(told["data"]))).convert("RGB")

@@ -1,8 +1,8 @@
 """Adversarial pictures of AKOrN's classifier, made from drawings of our own: python examples/adversarial.py [OUT.png]
 
-Every value of a picture may change by 64/255. The gradient is that of the last Kuramoto step of each layer, with the
-state before it as given: gradients through all steps are lost in chaos (docs/sceptic.md). What the model then says of
-the changed pictures it says as it is, from random starts that the attack has not seen.
+Every value of a picture may change by at most 64/255. The gradient is that of the last Kuramoto step of each layer,
+with the state before it held fixed: gradients through all steps are lost in chaos (docs/sceptic.md). The unchanged
+model then classifies the changed pictures, from random starts that the attack has not seen.
 """
 
 import sys
@@ -20,7 +20,7 @@ from akorn.robustness.config import CLASSES
 from akorn.robustness.evaluate import probabilities
 from akorn.robustness.plots import plot_adversarial
 
-SIDE = 256  # the drawings are made eight times as large as the model sees them
+SIDE = 256  # drawings are made eight times as large as the model sees them
 RED, DARK, GREY, WHITE = (185, 35, 38), (25, 25, 28), (170, 170, 170), (232, 234, 232)
 GREEN, BROWN, FUR, BLUE = (75, 140, 52), (105, 60, 35), (175, 130, 85), (40, 70, 150)
 
@@ -90,7 +90,7 @@ def draw(name: str) -> Image.Image:
 
 
 def attack(model: torch.nn.Module, images: Tensor, labels: Tensor, epsilon: float, steps: int, starts: int) -> Tensor:
-    """Climb the loss in the mean over random starts, with gradients of the last Kuramoto steps alone."""
+    """Climb the mean loss over random starts, with gradients of the last Kuramoto steps alone."""
     x = images.clone()
     for _ in range(steps):
         x.requires_grad_()

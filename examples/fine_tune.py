@@ -43,7 +43,7 @@ def main(train: int = 144, test: int = 96) -> tuple[float, float]:
     unseen = draw(test, generator)
     model = akorn.create_model("cifar10-conv", pretrained=True, num_classes=len(NAMES), seed=0)
 
-    with torch.no_grad():  # the body is frozen, so that its features are computed once
+    with torch.no_grad():  # the body is frozen, so its features are computed only once
         features = torch.cat([model.embed(batch) for batch in pictures.split(32)])  # [train, 256]
     optimiser = torch.optim.AdamW(model.head.parameters(), lr=1e-2)
     for _ in range(200):

@@ -9,7 +9,7 @@ Any `nn.Module` can be the coupling of a `KuramotoLayer`. What is required:
   numbers, no buffers that change. (`Store()`, the default, asks for nothing.)
 - If it has an attribute `channels`, `n` or `oscillators`, the layer checks that it fits.
 
-That the energy falls is sure only where J is linear and symmetric; `akorn.theory.lyapunov_conditions` tells.
+The energy is sure to fall only if J is linear and symmetric; `akorn.theory.lyapunov_conditions` checks this.
 
 The coupling below stores patterns ξ as J = Σ ξξᵀ / M, after Hopfield, M oscillators each. Half of a pattern is then
 enough to find the rest.

@@ -1,4 +1,4 @@
-"""Chaos in the classifier's layers: Lyapunov exponents and how far gradients hold, from benchmarks. Torch-free."""
+"""Chaos in the classifier's layers: Lyapunov exponents, and how far gradients are valid. Torch-free."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EXPONENTS = Table(
     digits=2,
     note="The largest Lyapunov exponent λ per Kuramoto step of each layer of `cifar10-conv`, and of the same layers"
     " untrained (`akorn.lyapunov.layer_exponent`, `benchmarks/lyapunov.py`): the mean over four validation pictures,"
-    " which drive the layer, and over 100 steps after the first 50. Above 0 a layer is chaotic: a small difference, and"
-    " so a gradient, grows by exp(λ) in every step. The model was trained with γ = 1; it takes three steps in each"
-    " layer.",
+    " which drive the layer, and over 100 steps after the first 50. If λ is above 0, the layer is chaotic: a small"
+    " difference, and so a gradient, grows by a factor of exp(λ) in every step. The model was trained with γ = 1; it"
+    " takes three steps in each layer.",
 )
 
 _SEEDS = 3
@@ -57,5 +57,5 @@ GRADIENTS = Table(
     ),
     note="The cosine, in percent, between the gradients at two pictures a quarter of a grey level apart, from the same"
     f" start: the mean over 20 test pictures and {_SEEDS} seeds of the weights (`benchmarks/gradients.py --untrained`)."
-    " 100 means the same direction, 0 nothing in common. ItrConv and ResNet-18 have no γ.",
+    " 100 means the same direction, 0 that they have nothing in common. ItrConv and ResNet-18 have no γ.",
 )

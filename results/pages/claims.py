@@ -21,8 +21,8 @@ gradients, and attacks that know how it works defeat it ([the evidence](#robustn
 
 - **Confirmed** means that our figures show what the paper says, on the data and with the seeds given here, **refuted**
   that they show otherwise, **open** that we have too few figures or that they do not decide it.
-- Ours is the mean ± the sample standard deviation over seeds. One seed is one training; small differences then mean
-  little.
+- “Ours” is the mean ± the sample standard deviation over seeds. A seed is one training; where there is only one, small
+  differences mean little.
 - Our boards, pictures and corruptions are stand-ins, generated from the descriptions of the paper's data, not all of
   which is available. The paper's weights are not public.
 - “On” says what a figure was measured on, and † that its model was trained before the mends of 18 November 2026. Since

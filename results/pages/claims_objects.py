@@ -49,7 +49,7 @@ _PHOTOS = {
     "coco_vit": _photos("COCO, ViT, MBO_i", "ViT, SimCLR", "COCO MBO_i"),
     "coco_itrsa": _photos("COCO, ItrSA, MBO_i", "ItrSA, SimCLR", "COCO MBO_i"),
     "coco_colours": _photos("COCO, colours and places, MBO_i", "colours and places", "COCO MBO_i"),
-    "dense": _photos("beyond the paper: single patches agree too (`photos`), MBO_i", _BEST),
+    "dense": _photos("beyond the paper: a loss on single patches too (`photos`), MBO_i", _BEST),
     "dense_c": _photos("the same, MBO_c", _BEST, "VOC MBO_c"),
 }
 
@@ -65,7 +65,7 @@ OBJECTS = Section(
         Claim(
             "AKOrN's features separate objects without labels",
             CONFIRMED,
-            "On both sets ours reach the paper's figures, within its deviation, or exceed them. Our pictures may be a"
+            "On both sets our figures reach the paper's, within its deviation, or exceed them. Our pictures may be a"
             " little easier or harder than the benchmark's, which the paper uses.",
             _FEATURES,
             lambda of: all(each.reaches_the_paper for each in of.values()),
@@ -105,11 +105,11 @@ OBJECTS = Section(
             "AKOrN finds objects in photographs better than other networks that learn without labels",
             OPEN,
             "The paper compares a model trained on ImageNet for 400 epochs with DINO, MoCo v3 and MAE. Ours sees"
-            " pictures of 64 pixels and learns for two minutes. At this size AKOrN is ahead of a ViT and of ItrSA with"
-            " about as many parameters, the same pictures and steps, and of clusters of colours and places; on"
-            " the few pictures of COCO it is ahead of the two networks, but not of colours and places. It is far from"
-            " the paper's figures, and more steps of this size no longer help: its scores stop rising after half of"
-            " them.",
+            " pictures of 64 pixels and learns for two minutes. At this size AKOrN is ahead of a ViT and of ItrSA that"
+            " have about as many parameters and were trained on the same pictures for as many steps, and ahead of"
+            " clustering colours and places alone; on the few pictures of COCO it is ahead of the two networks, but not"
+            " of colours and places. It is far below the paper's figures, and more training at this size no longer"
+            " helps: its scores stop rising halfway.",
             _PHOTOS,
             lambda of: all(of[f"akorn{end}"].mean > of[f"{other}{end}"].mean + 1
                            for other in ("vit", "itrsa", "colours") for end in ("", "_c"))

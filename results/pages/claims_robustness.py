@@ -40,9 +40,9 @@ ROBUSTNESS = Section(
     "**In our reproduction AKOrN's robustness to adversarial attacks is not real.** AutoAttack as the paper uses it"
     " leaves {shipped} to {rand} % of the answers right. With gradients of the last Kuramoto step alone the same attack"
     " leaves {shipped_last} to {last} %, and with the random start fixed {fixed} %. The Kuramoto steps are chaotic:"
-    " gradients through all of them differ from start to start and hold for less than a grey level, which hides"
-    " adversarial pictures and does not remove them ([docs/sceptic.md](docs/sceptic.md)). What remains is the"
-    " resistance to random noise, and good calibration when several starts are averaged.\n\n"
+    " gradients through all of them differ from start to start and are valid over less than a grey level,"
+    " which hides adversarial pictures but does not remove them ([docs/sceptic.md](docs/sceptic.md)). What remains is"
+    " the resistance to random noise, and good calibration when several starts are averaged.\n\n"
     "The models classify CIFAR-10. They are trained on clean pictures with AugMix, which mixes simple image operations;"
     " each figure is one training (one seed). Figures are accuracies in percent on the 10,000 test pictures, under"
     " attack on 1,000 of them with changes of at most 8/255. A start is one random draw of the oscillators' initial"
@@ -55,8 +55,8 @@ ROBUSTNESS = Section(
             "AKOrN is robust to adversarial attacks without adversarial training",
             REFUTED,
             "In our reproduction the paper's protocol gives more than the paper's figure, but attacks that know how the"
-            " model works break it. (They only choose the pictures; the unchanged model judges them.) A ResNet-18 falls"
-            " to {resnet} % under plain AutoAttack.",
+            " model works break the model. (They only choose the pictures; the unchanged model judges them.) A"
+            " ResNet-18 falls to {resnet} % under plain AutoAttack.",
             {
                 "clean": _cifar("clean pictures", _CONV, _CLEAN),
                 "rand": _cifar("AutoAttack, gradients averaged over 20 starts", _CONV, _ATTACKED),
@@ -102,8 +102,8 @@ ROBUSTNESS = Section(
             "AKOrN is robust to natural corruptions",
             OPEN,
             "From one start ours stays below the paper's figure; the paper does not say over how many starts it"
-            " averages. In neither is AKOrN ahead of the best ResNet-18. Our corruptions are stand-ins, and our AugMix"
-            " has nine operations where the published code has thirteen.",
+            " averages. Neither there nor here is AKOrN ahead of the best ResNet-18. Our corruptions are stand-ins,"
+            " and these models saw nine operations of AugMix, where the published code has thirteen.",
             {
                 "one": _cifar("AKOrN, one start", _CONV, _CORRUPTED),
                 "four": _cifar("AKOrN, four starts", f"{_CONV}, four starts", _CORRUPTED),

@@ -37,9 +37,9 @@ class _Set:
     size: int
     splits: tuple[str, ...] = ("test",)
     generated: bool = False
-    """Ours are those that we generate: the benchmark's own fill no cell."""
+    """Only pictures that we generate count: the benchmark's own fill no cell."""
     original: bool = False
-    """The other way round: ours are of another kind (`scenes`)."""
+    """Only the benchmark's own pictures count: ours are of another kind (`scenes`)."""
 
     def named(self, data: str) -> bool:
         """Whether a record's data is this set's test part."""
@@ -148,8 +148,8 @@ SYNTH = Table(
     ),
     note=lambda records: "In percent, as in the paper's Table 14; ours on"
     f" {_behind(records)}, the paper's on 320. Our Tetrominoes, dSprites and CLEVR are our own sets. {_MOST} The"
-    " weights are the recipes', the moving average; with its last weights ItrSA has a better FG-ARI on Tetrominoes (see"
-    f" “{WEIGHTS.title}”).",
+    " weights are those of the recipes, the moving average; with its last weights ItrSA has a better FG-ARI on"
+    f" Tetrominoes (see “{WEIGHTS.title}”).",
     marked=MARKED,
 )  # fmt: skip
 
@@ -178,7 +178,7 @@ SHAPES_TABLE = Table(
             for n in (2, 4, 8, 16)
         ),
     ),
-    note="In percent, as in the paper's Tables 15 and 16. T = 4 unless a row says otherwise. Over N the"
+    note="In percent, as in the paper's Tables 15 and 16. T = 4 unless a row says otherwise. For N the"
     " paper has a plot without numbers (Figure 15). The size of the convolutions' kernel is not published; ours is 7."
     f" {_MOST}",
     marked=MARKED,

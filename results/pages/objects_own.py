@@ -9,7 +9,7 @@ from akorn.ledger.tables import Cell, Row, Table
 from results.pages.mends import mended
 
 OTHERWISE = {"read", "least", "ratio", "places", "edges"}
-"""Settings that a record names only if it is by another protocol than the paper's."""
+"""Settings that a record names only if its protocol is not the paper's."""
 
 
 def most_pictures(record: Record) -> float:
@@ -65,7 +65,7 @@ def _itrsa(data: str, which: str, pictures: int) -> Callable[[Record], bool]:
 
 
 def _after(label: str, recipe: str, which: str) -> Row:
-    """Test and validation pictures of a model that was trained after the mends, with these weights."""
+    """Scores on test and validation pictures of a model that was trained after the mends, with these weights."""
 
     def match(split: str) -> Callable[[Record], bool]:
         def fits(record: Record) -> bool:
@@ -100,9 +100,9 @@ WEIGHTS = Table(
         for words, which in (("the average", "average"), ("the last weights", "last"))
     ),
     note="The published experiments let the decay of the moving average grow, and end ItrSA in a LayerNorm whose output"
-    " is clustered. No up-tiling. Recipes take the average, those of Shapes with L = 3 the last weights. Judged on"
-    " validation pictures, the average is better for AKOrN on Tetrominoes and as good on dSprites; for ItrSA on"
-    " Tetrominoes it has the better MBO and the last weights the better FG-ARI.",
+    " is clustered. No up-tiling. The recipes take the average, except those of Shapes with L = 3, which take the last"
+    " weights. Judged on validation pictures, the average is better for AKOrN on Tetrominoes and as good on"
+    " dSprites; for ItrSA on Tetrominoes it has the better MBO, and the last weights have the better FG-ARI.",
 )
 
 _TEST = "test pictures"

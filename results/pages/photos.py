@@ -21,9 +21,10 @@ _ANY = ("data.path", "data.bad", "train.checkpoint_minutes", "init")
 _STEPS = 1500  # of a trial
 
 PROTOCOL = (
-    "Masks at 256 × 256, the largest square in the middle of each picture; pictures shrunk to 64 × 64 for the model, so"
-    " 16 × 16 patches, and 64 × 64 points with up-tiling ×4; average linkage to 4 clusters on VOC and 7 on COCO; void"
-    " pixels are ignored. Other protocols in the field change VOC's scores by several points."
+    "Masks are compared at 256 × 256, on the largest square in the middle of each picture. The model sees pictures of"
+    " 64 × 64 pixels, so it has 16 × 16 patches, and 64 × 64 points with up-tiling ×4. Average linkage makes 4 clusters"
+    " on VOC and 7 on COCO; void pixels are ignored. Other protocols in the field change VOC's scores by several"
+    " points."
 )
 
 
@@ -95,7 +96,7 @@ def _row(label: str, way: _Way, paper: tuple[str, str] = ("–", "–")) -> Row:
 
 
 def _errors(records: Sequence[Record]) -> str:
-    """What is said of the standard errors behind our figures."""
+    """What the note says about the standard errors of our figures."""
     said = []
     for words, data in (("VOC", VOC), ("COCO", COCO)):
         found = [
@@ -162,11 +163,11 @@ PHOTOS = Table(
         ),
     ),
     note=lambda records: "In percent, on the 1,449 pictures of VOC's val and 158 of COCO's"
-    f" val2017{_errors(records)}. {PROTOCOL} Up-tiling ×4 unless a row says otherwise. The paper's figures are of a"
-    " model three times as wide, trained for 400 epochs of ImageNet at 256 pixels; ours saw 8 epochs of 115,676"
-    " photographs (Tiny-ImageNet and VOC without val), `photos` 16 more after those. Clusters that end at edges look at"
-    " the picture's colours at 64 × 64 after the clustering. Minutes are those of one H200, its"
-    " evaluations and compilation included; for `photos` they are those of the second part.",
+    f" val2017{_errors(records)}. {PROTOCOL} Up-tiling ×4 unless a row says otherwise. The paper's figures are those"
+    " of a model three times as wide, trained for 400 epochs of ImageNet at 256 pixels; ours saw 8 epochs of 115,676"
+    " photographs (Tiny-ImageNet and VOC without val), and `photos` 16 more after those. Clusters that end at edges are"
+    " refined after the clustering by the picture's colours at 64 × 64. Minutes are those on one H200, with"
+    " evaluations and compilation; for `photos` they are those of the second part.",
 )  # fmt: skip
 
 LOSSES = Table(
@@ -182,8 +183,8 @@ LOSSES = Table(
         _tried("AKOrN, SimCLR and prototypes", _AKORN, prototypes=1.0),
         _tried("AKOrN, SimCLR and patches, those of other pictures as negatives", _AKORN, dense=1.0, within=False),
     ),
-    note="Trials of 1,500 steps with batches of 256, some 40 seconds each on one H200, in percent on VOC's 1,464"
-    f" training pictures with masks, which are for choosing. One seed. {PROTOCOL} No up-tiling.",
+    note="Trials of 1,500 steps with batches of 256, about 40 seconds each on one H200, one seed each. In percent, on"
+    f" VOC's 1,464 training pictures with masks, which we use for such choices. {PROTOCOL} No up-tiling.",
 )
 
 CHOICES = Table(
@@ -193,6 +194,6 @@ CHOICES = Table(
         Row(label, tuple(Cell(metric, _match(way, VOC_TRAIN)) for metric in ("mbo_i", "mbo_c", "fg_ari")))
         for label, way in _READ.items()
     ),
-    note="The weights `photos`, in percent on VOC's 1,464 training pictures with masks, which are for choosing."
+    note="The weights `photos`, in percent on VOC's 1,464 training pictures with masks, which we use for such choices."
     f" {PROTOCOL} No up-tiling here.",
 )

@@ -26,9 +26,9 @@ _TABLES: dict[str, ModuleType] = {
     "results/speed.md": speed,
 }
 _HOW = (
-    "Rendered from the records in this folder by `python -m results.pages`; never edited by hand."
+    "This page is rendered from the records in this folder by `python -m results.pages`, and never edited by hand."
     " [RESULTS.md](../RESULTS.md) says what the figures mean for the paper's claims.\n\n"
-    "Ours is the mean ± the sample standard deviation over seeds, with the number of seeds in brackets. Of several"
+    "“Ours” is the mean ± the sample standard deviation over seeds, with the number of seeds in brackets. Of several"
     " records of one seed the newest counts, unless the note of a table says otherwise. – means no figure. Rows of"
     " other methods are quoted from the paper: we have not run them.\n\n" + WORDS
 )

@@ -39,11 +39,11 @@ _OURS = "Corrupted pictures come from our own generator."
 _NOTE = (
     "Accuracy and ECE in percent. Each answer comes from a single start unless a row says otherwise; the probabilities"
     " of several starts are averaged. Clean and corrupted accuracy are on all 10,000 test pictures, the latter at"
-    " severity 5 and averaged over 15 corruptions. AutoAttack has a random 1,000 or more of them; where the model has a"
-    " random start it is the `rand` version with an EoT of 20, which also counts a start's bad luck (the table of"
-    f" attacks has the same tests without an attack). {_OURS} Before the mends models were trained with nine operations"
-    " of AugMix, and frost was a procedural texture; since then there are thirteen, and the published photographs of"
-    " frost. Most were evaluated in TF32, as each record says."
+    " severity 5 and averaged over 15 corruptions. AutoAttack is on a random 1,000 or more of them; for models with"
+    " random starts it is the `rand` version with an EoT of 20, which also counts answers that are wrong by a start's"
+    f" bad luck (the table of attacks has the same tests without an attack). {_OURS} Before the mends models were"
+    " trained with nine operations of AugMix, and frost was a procedural texture; since then there are thirteen, and"
+    " the published photographs of frost. Most were evaluated in TF32, as each record says."
 )
 
 
@@ -142,11 +142,11 @@ COMMON_RUNS = table(
         )
         for name in COMMON_PROTOCOL["rows"].values()
     ),
-    f"All architectures alike, {COMMON_PROTOCOL['final_epochs']} epochs with thirteen operations of AugMix, without"
-    " pre-training: of two rates and two schedules the one that did best on validation pictures in trials of"
-    f" {COMMON_PROTOCOL['trial_epochs']} epochs (`benchmarks/common_protocol.py`). Accuracy and ECE in percent on the"
-    " test pictures, one start; AutoAttack on a random 1,000 or more, as above. Corrupted pictures come from our own"
-    " generator, with the published photographs of frost.",
+    f"All architectures are trained alike, for {COMMON_PROTOCOL['final_epochs']} epochs with thirteen operations of"
+    " AugMix and without pre-training. Of two rates and two schedules each takes the pair that did best on validation"
+    f" pictures in trials of {COMMON_PROTOCOL['trial_epochs']} epochs (`benchmarks/common_protocol.py`). Accuracy and"
+    " ECE in percent on the test pictures, one start; AutoAttack on a random 1,000 or more, as above. Corrupted"
+    " pictures come from our own generator, with the published photographs of frost.",
 )
 
 _UNATTACKED = {

@@ -115,12 +115,12 @@ CLEVR_SCENES = Table(
         _clevr("AKOrN, attention", "clevr_akorn", 1, ("91.0 ± 0.5", "45.5 ± 1.4")),
         _clevr("AKOrN, attention, up-tiling ×4", "clevr_akorn", 4, ("94.6 ± 0.7", "44.7 ± 0.7")),
     ),
-    note=lambda records: "In percent, of models trained on scenes that `akorn.scenes` rendered. “Ours”: at least"
+    note=lambda records: "In percent, for models trained on scenes that `akorn.scenes` rendered. “Ours”: at least"
     f" {FEWEST['clevr']} test scenes of the same renderer, with standard errors of FG-ARI of"
     f" {_errors(records, [_own(name, 'clevr', uptile) for name in _CLEVR for uptile in (1, 4)])}; beside them the"
     f" paper's figures on CLEVR. “Original's”: the same weights on {TRUE} scenes rendered from the original's files,"
     f" with standard errors of {_errors(records, [_original(name, uptile) for name in _CLEVR for uptile in (1, 4)])}."
-    f" {CLUSTERS} clusters, average linkage. The paper trains for 300 epochs; minutes are those of one H200.",
+    f" {CLUSTERS} clusters, average linkage. The paper trains for 300 epochs; minutes are those on one H200.",
 )  # fmt: skip
 
 
@@ -154,5 +154,5 @@ TEXTURED_SCENES = Table(
     ),
     note=f"In percent, on at least {FEWEST['clevrtex']:,} test scenes each; {CLUSTERS} clusters, average linkage. Our"
     " scenes have materials and shapes of their own, so the paper's figures, on CLEVRTex and its variants, stand here"
-    " for orientation only. The paper trains for 500 epochs; minutes are those of one H200.",
+    " for orientation only. The paper trains for 500 epochs; minutes are those on one H200.",
 )  # fmt: skip

@@ -227,8 +227,8 @@ figure is no evidence.
 
 ## Why: the layers are chaotic
 
-The largest Lyapunov exponent λ of each layer of `cifar10-conv`, per step (`benchmarks/lyapunov.py`). Above 0 a
-difference, and so a gradient, grows by exp(λ) with every step. The model was trained with γ = 1.
+The largest Lyapunov exponent λ of each layer of `cifar10-conv`, per step (`benchmarks/lyapunov.py`). If λ is
+above 0, a difference, and so a gradient, grows by a factor of exp(λ) in every step. The model was trained with γ = 1.
 
 {exponents}
 

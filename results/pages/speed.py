@@ -58,10 +58,10 @@ SPEED = Table(
             "cifar/training-step/batch-128/T3/training", "bf16", "32", "2,500",
         ),
     ),
-    note="Medians. Training steps are forward, backward and Adam, as CUDA graphs; memory is the allocator's peak beyond"
-    " weights and optimiser while the graph is recorded and run. The figures beside ours are the published"
-    " implementation's as it ships, measured on the same kind of GPU. The first call, with empty caches, compiles"
-    " kernels and tries out how to divide the work; both are kept on disk for the next run.",
+    note="Times are medians. A training step is forward, backward and Adam, as a CUDA graph; memory is the peak beyond"
+    " weights and optimiser, by torch's allocator, while the graph is recorded and run. The figures beside ours are"
+    " the published implementation's as it ships, measured on the same kind of GPU. The first call, with empty"
+    " caches, compiles kernels and tries out how to divide the work; both are kept on disk for the next run.",
     beside="published",
 )  # fmt: skip
 
@@ -90,7 +90,7 @@ OWN_LOOP = Table(
         _loop("energy vote of 100, T = 128, per board (no training)", "vote/K=100,-a-board/40-boards/T128/forward"),
     ),
     note="Training steps (forward, backward, Adam) in TF32 on one H200, in one run: eager in plain PyTorch, eager with"
-    " our kernels, the whole network by `torch.compile(mode=\"reduce-overhead\")`, and recorded by"
+    " our kernels, the whole network under `torch.compile(mode=\"reduce-overhead\")`, and recorded by"
     " `akorn.execution.graphed`, as `akorn train` does; the vote records its own graphs. Eager steps wait for"
     " Python's launches, and vary from run to run by a third or so.",
 )  # fmt: skip
@@ -105,8 +105,9 @@ COMPILING = Table(
     "What torch.compile takes",
     ("T steps as one operator, s", "unrolled, s"),
     tuple(_compiles(f"T = {steps}", steps) for steps in (4, 16, 64, 256)),
-    note="Seconds of the first call of a compiled training step of a Sudoku model with 64 channels, on two CPU cores"
-    " with empty caches (`benchmarks/compile_time.py`): as layers are compiled, and with `layer.one_operator = False`.",
+    note="Seconds for the first call of a compiled training step of a Sudoku model with 64 channels, on two CPU cores"
+    " with empty caches (`benchmarks/compile_time.py`): as layers are compiled by default, and with"
+    " `layer.one_operator = False`.",
 )
 
 
@@ -156,9 +157,9 @@ CLUSTERING = Table(
     "Clustering beside SciPy",
     ("ours, ms", "SciPy in a loop, ms", "SciPy in threads, ms", "× the loop", "× the threads"),
     (_clusters("objects", "patches of eight objects, with noise"), _clusters("noise", "no structure at all")),
-    note="Milliseconds per picture of 1,600 patches with 128 features: the trees of average linkage, many pictures in a"
-    " row, on two cores of a CPU; SciPy's `linkage` in a loop, and in two threads (`benchmarks/cluster.py`). The"
-    " partitions are the same.",
+    note="Milliseconds to build the tree of average linkage, per picture of 1,600 patches with 128 features, for many"
+    " pictures in a row on two cores of a CPU; beside ours SciPy's `linkage` in a loop and in two threads"
+    " (`benchmarks/cluster.py`). The partitions are the same.",
 )
 
 _PAIRS = {  # recipes of one task and size: with oscillators, and without
@@ -224,8 +225,8 @@ LIKENESS = Table(
             ),
         ),
     ),
-    note="Scenes that were also rendered from the original's files, at 320×240: mean differences in grey levels of 255,"
-    " without their sign, and how much masks overlap (`benchmarks/scenes.py compare`). Ours have 64 rays per pixel.",
+    note="Scenes that were also rendered from the original's files, at 320×240: mean absolute differences in grey"
+    " levels (of 255), and how much the masks overlap (`benchmarks/scenes.py compare`). Ours have 64 rays per pixel.",
     digits=3,
 )
 

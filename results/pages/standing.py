@@ -28,7 +28,7 @@ CORRUPTED = ("corrupted", "corrupted_ece")
 def stands_on(records: Sequence[Record], metric: Metric) -> str:
     """Return what the records behind a figure were measured on, in words; a dash for no record.
 
-    † says that the models were trained before the mends.
+    † marks models that were trained before the mends.
     """
     said = dict.fromkeys(_one(record, metric) for record in records)
     text = "; ".join(said) or "–"
@@ -50,7 +50,7 @@ def _one(record: Record, metric: Metric) -> str:
         return "its training" if callable(metric) else _pictures(record)  # for how many epochs
     if "data_split" in config:
         return _classified(config, metric)
-    return "data that the record does not tell"
+    return "data that the record does not name"
 
 
 def _classified(config: Mapping[str, Any], metric: Metric) -> str:

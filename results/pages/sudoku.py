@@ -23,7 +23,7 @@ from results.pages.trials import is_trial
 
 TORCH, COARSE, SPLIT = "torch", "coarse", "split"
 ATTENTION = {"8eab241": TORCH, "4ab1a02": TORCH, "36a98d6": TORCH, "52bcf87": COARSE, "834e632": COARSE}
-"""How attention multiplied at commits of early records: as torch does, or fused in TF32, 10 bits. Since: in 16 bits."""
+"""How attention multiplied at commits of early records: as torch does, or fused in TF32 (10 bits); later in 16."""
 
 
 def _attention(record: Record) -> str:

@@ -64,7 +64,7 @@ OVER_VOTES = Table(
             ("right, of these", "agreed", ""),
         )
     ),
-    note="AKOrN by the paper's protocol at T = 128, in percent; all rows are of the same starts.",
+    note="AKOrN by the paper's protocol at T = 128, in percent; all rows use the same starts.",
 )  # fmt: skip
 
 CONFIDENT = Table(
@@ -159,14 +159,14 @@ HARD = Table(
             ("at most T = 256: sample-steps per board", "sample_steps_per_board", ON_CPU, True, 0),
         )
     ),
-    note="Board accuracy in percent. The effort of a board ends when the confidence of an answer is high enough; the"
+    note="Board accuracy in percent. A board gets no more effort once the confidence of an answer is high enough; the"
     " solution and the rules of Sudoku are not used. Under symmetries every start but the first sees the board with its"
     " digits renamed, its lines permuted, or transposed. A sample-step is one step of one start. People have collected"
     " these boards as hard ones, and none was in training; they are not Sudoku-Extreme. `sudoku` has 4.0 million"
     " parameters and was trained in two parts on one H200, one seed: 10,705 steps (halfway, about eight minutes), and"
     " 7,700 steps (346 s) from those weights, with up to 24 segments instead of 16 and a rate that fell from 1.2e-3."
     " The end of the second part ships, since it was best on held-out boards of the forum (58.6 % at T = 128 from one"
-    " start); it solves fewer of the 1106 boards than halfway.",
+    " start); it solves fewer of the 1106 boards than the weights halfway do.",
     digits=2,
 )
 
@@ -193,9 +193,8 @@ BY_NODES = Table(
         for name in ("1", "2-10", "11-30", "31-100", "101-300", "301-1000", "1001+")
     ),
     note="With adaptive effort, at most 64 starts and T = 2,048, later starts under symmetries; board accuracy in"
-    " percent. A node is a guess, or the"
-    " board itself, with everything that singles and locked candidates conclude from it; the search also proves that"
-    " there is no other solution.",
+    " percent. A node is the board itself or a guess, with everything that follows from it by singles and locked"
+    " candidates; the search also proves that there is no other solution.",
 )
 
 
@@ -277,10 +276,10 @@ HARD_TRIED = Table(
             ),
         )
     ),
-    note="Less than a minute of training each on one H200, one seed, from the weights of `sudoku-base`, with carried"
-    " states; scored on 1,000 boards held out of the forum's (T = 128, one start, a standard error of about 1.2"
-    " points). Each row except the first changes one thing. Only Muon is clearly better; the MLP learns as much in"
-    " 1,200 steps as the model without it in 2,100. The shipped model has both.",
+    note="Each training took less than a minute on one H200, with one seed, from the weights of `sudoku-base`, with"
+    " states carried over; scored on 1,000 boards held out of the forum's (T = 128, one start, a standard error of"
+    " about 1.2 points). Each row except the first changes one thing. Only Muon is clearly better; the MLP learns as"
+    " much in 1,200 steps as the model without it in 2,100. The shipped model has both.",
 )
 
 
@@ -337,7 +336,7 @@ HARD_COMPARED = Table(
         for row in _COMPARED
     ),
     note="Board accuracy in percent, one seed, on one H200. All are trained from scratch by the recipe of the shipped"
-    " solver with the same boards in the same order: Muon at 2e-3, batches of 512, carried states, and half of the"
+    " solver with the same boards in the same order: Muon at 2e-3, batches of 512, states carried over, and half of the"
     " boards with digits revealed. AKOrN has 4.0 million parameters, ItrSA 3.7. These trainings are short, so the"
     " figures rank the parts rather than say what each can reach; the rate was chosen with AKOrN, and ItrSA might want"
     " another. Held out are 1,000 boards of the forum, forum-valid are 500 others of its hardest. The vote takes the"

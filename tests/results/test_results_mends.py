@@ -120,7 +120,7 @@ def test_every_figure_of_the_claims_has_its_data_and_seeds(rendered: dict[str, s
             parts = [part.strip() for part in line.split("|")]
             assert parts[4].isdigit(), line
             assert len(parts[5]) > 5, line
-            assert "does not tell" not in line
+            assert "does not name" not in line
     assert "90.0 and 88.4, of 1,000 boards | 1 | 1,000 of 18,000 OOD boards of our own" in text
 
 

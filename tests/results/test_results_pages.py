@@ -132,7 +132,7 @@ def test_a_claim_shows_its_figures_seeds_and_records() -> None:
     assert "## The claims: 1 confirmed, 0 refuted, 0 open\n" in text
     assert "| [It works](#it-works) | **confirmed** | 50.0 ± 2.0 % | 46.0 ± 2.8 % | 2 | data" in text
     assert "**Confirmed.** Ours is 46.0 ± 2.8, theirs 50.0 ± 2.0." in text
-    data = "data that the record does not tell †"
+    data = "data that the record does not name †"
     assert f"| the figure | 50.0 ± 2.0 | 46.0 ± 2.8 | 2 | {data} | [0](results/0.json) [1](results/1.json) |" in text
     assert text.endswith("All tables: [results/task.md](results/task.md).\n")
 

@@ -87,6 +87,6 @@ def test_trials_have_a_table_of_their_own() -> None:
 def test_the_protocol_and_the_errors_are_named() -> None:
     assert callable(PHOTOS.note)
     note = PHOTOS.note([record()])
-    assert "Masks at 256 × 256" in note
+    assert "Masks are compared at 256 × 256" in note
     assert "standard errors of MBO_i over the pictures of 0.5 to 0.5 on VOC" in note
     assert PHOTOS in objects.TABLES

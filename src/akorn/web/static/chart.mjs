@@ -12,7 +12,7 @@ function shortNumber(value) {
   return size >= 10 ? value.toFixed(1) : value.toFixed(3);
 }
 
-// lines: [{values, step (between values), first}]; options: low, high (fixed range), marks: [{value, text}], last.
+// lines: [{values, step (between values), first}]; options: low and high (a fixed range), marks: [{value, text}], last.
 export function drawLines(canvas, lines, { low, high, marks = [], last, lead = 0 } = {}) {
   const style = getComputedStyle(canvas);
   const ratio = Math.min(globalThis.devicePixelRatio || 1, 2);

@@ -1,6 +1,6 @@
-// Files that take a while, with word of how far they are.
+// Fetching large files, with reports of the progress.
 
-// tell(words, share): share is from 0 to 1, or null where nobody can know, as with packed files.
+// tell(words, share): share is from 0 to 1, or null if the size is not known, as for compressed files.
 export async function fetchWhole(url, what, tell) {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`${what} could not be fetched (status ${answer.status}).`);

@@ -1,11 +1,11 @@
-// The page's tabs. Each part begins when it is first shown.
+// The page's tabs. Each part is loaded when it is first shown.
 
 const parts = {
   sudoku: () => import("./sudoku/tab.mjs"),
   field: () => import("./field/tab.mjs"),
   pictures: () => import("./pictures/tab.mjs"),
 };
-const shown = new Map(); // name → what the part gave back: perhaps show() and hide()
+const shown = new Map(); // name → what the part's begin() returned: perhaps show() and hide()
 const tabs = [...document.querySelectorAll("[role=tab]")];
 let current = null;
 

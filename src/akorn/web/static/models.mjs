@@ -1,10 +1,10 @@
-// From the server to a Worker that has the model: waiting while it is made, fetching it, loading it.
+// From the server to a Worker that holds the model: wait while the file is made, fetch it, load it.
 
 import { fetchWhole } from "./fetching.mjs";
 
 const wait = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
 
-// tell(words, share): share is from 0 to 1, or null where nobody can know.
+// tell(words, share): share is from 0 to 1, or null if it is not known.
 async function fetchModel(name, tell) {
   for (;;) {
     const answer = await fetch(`models/${name}.json`);
@@ -13,13 +13,13 @@ async function fetchModel(name, tell) {
     if (told.state === "ready") break;
     if (told.state === "failed") throw new Error(`The model could not be made: ${told.message}`);
     const seconds = Math.round(told.seconds);
-    tell(`The server turns the model's weights into an ONNX file, once: ${seconds} s so far.`, null);
+    tell(`The server is converting the model's weights to an ONNX file, which happens only once: ${seconds} s so far.`, null);
     await wait(500);
   }
   return fetchWhole(`models/${name}.onnx`, "The model", tell);
 }
 
-// A Worker that has loaded a model; its messages are the caller's from then on.
+// A Worker that has loaded a model; from then on the caller listens to its messages.
 export async function startWorker(url, name, tell) {
   const model = await fetchModel(name, tell);
   tell("Starting the model in this browser.", null);
@@ -32,7 +32,7 @@ export async function startWorker(url, name, tell) {
       document.getElementById("runs-on").textContent = { webgpu: " on WebGPU", wasm: " on WASM, one thread" }[data.runsOn];
       return resolve();
     };
-    const wish = new URLSearchParams(location.search).get("runtime"); // ?runtime=wasm or webgpu, to compare them
+    const wish = new URLSearchParams(location.search).get("runtime"); // ?runtime=wasm or ?runtime=webgpu, to compare them
     worker.postMessage({ kind: "load", model, wish }, [model.buffer]);
   });
   return worker;

@@ -1,5 +1,5 @@
-// onnxruntime-web for Workers: on WebGPU where there is one and the server has the runtime's build for it, else on WASM,
-// on one thread.
+// onnxruntime-web for Workers: on WebGPU if there is a GPU and the server has the runtime's build for it, otherwise in
+// WASM on one thread.
 
 import { fetchWhole } from "./fetching.mjs";
 
@@ -9,15 +9,15 @@ const BUILDS = {
   wasm: { code: "ort.wasm.bundle.min.mjs", wasm: "ort-wasm-simd-threaded.wasm" },
 };
 
-export let Tensor = null; // of the build that runs, once a model is open
+export let Tensor = null; // the class of the build that runs, once a model is open
 
-// A session for a model. wish: null, "wasm" or "webgpu", which then takes a GPU that is computed by the CPU too.
+// A session for a model. wish: null, "wasm" or "webgpu"; "webgpu" also accepts a GPU that the CPU emulates.
 export async function openModel(model, wish = null) {
   if (wish !== "wasm" && (await isThere(wish === "webgpu"))) {
     try {
       return await open(model, "webgpu");
     } catch (error) {
-      if (wish === "webgpu") throw error; // else WASM does it
+      if (wish === "webgpu") throw error; // otherwise WASM is used
     }
   }
   return open(model, "wasm");
@@ -42,7 +42,7 @@ async function open(model, kind) {
   const session = await ort.InferenceSession.create(model, {
     executionProviders: [kind],
     graphOptimizationLevel: "all",
-    logSeverityLevel: 3, // errors alone: that some operators stay on the CPU is as it should be
+    logSeverityLevel: 3, // errors only: a warning says that some operators stay on the CPU, as they should
   });
   Tensor = ort.Tensor;
   session.runsOn = kind;

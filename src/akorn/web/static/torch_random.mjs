@@ -34,7 +34,7 @@ class Twister {
 // What torch.Generator().manual_seed(seed) gives torch.randn, float32, in arrays whose length is a multiple of 16.
 export class TorchGenerator {
   constructor(seed) {
-    this.twister = new Twister(Number(BigInt(seed) & 0xffffffffn)); // of a seed of 64 bits torch takes the lower half
+    this.twister = new Twister(Number(BigInt(seed) & 0xffffffffn)); // torch takes the lower half of a 64-bit seed
   }
 
   normal(count) {
@@ -42,7 +42,7 @@ export class TorchGenerator {
     const numbers = Float32Array.from({ length: count }, () => (this.twister.next() & 0xffffff) / 2 ** 24);
     for (let i = 0; i < count; i += 16) {
       for (let j = i; j < i + 8; j++) {
-        // Box and Muller, on eight pairs at a time.
+        // Box–Muller, on eight pairs at a time.
         const radius = Math.sqrt(-2 * Math.log(1 - numbers[j]));
         const angle = 2 * Math.PI * numbers[j + 8];
         numbers[j] = radius * Math.cos(angle);
@@ -53,7 +53,7 @@ export class TorchGenerator {
   }
 }
 
-// The seed of 63 bits that akorn.runtime.randomness.derive_seed makes of its parts.
+// The 63-bit seed that akorn.runtime.randomness.derive_seed makes from its parts.
 export function deriveSeed(...parts) {
   const words = sha256(new TextEncoder().encode(parts.join("/")));
   return ((BigInt(words[0]) << 32n) | BigInt(words[1])) >> 1n;
@@ -66,7 +66,7 @@ for (let number = 2; PRIMES.length < 64; number++) {
 const fraction = (value) => Math.floor((value - Math.floor(value)) * 2 ** 32);
 const ROUNDS = PRIMES.map((prime) => fraction(Math.cbrt(prime)));
 
-// The eight words of SHA-256. (crypto.subtle has it too, but on secure pages alone.)
+// The eight words of SHA-256. (crypto.subtle has it too, but only on secure pages.)
 export function sha256(bytes) {
   const hash = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
   const padded = new Uint8Array(64 * Math.ceil((bytes.length + 9) / 64));

@@ -9,7 +9,7 @@ function gaussianLine(size, width) {
   return line.map((value) => value / sum);
 }
 
-// J = k ⊗ I with a Gaussian k of sum `strength`: separable, so two short passes for each component. Symmetric.
+// J = k ⊗ I with a Gaussian k whose sum is `strength`: separable, so each component takes two short passes. Symmetric.
 export class Gaussian {
   symmetric = true;
 
@@ -70,7 +70,7 @@ export class Random {
     const { kernel, half } = this;
     const [area, width, side] = [size * size, 2 * half + 1, size + 2 * half];
     const places = side * side;
-    // One more row of zeros behind the last plane: a pass may read, with weight 0, beyond the end.
+    // One more row of zeros after the last plane: a pass may read beyond the end, with weight 0.
     if (this.padded?.length !== n * places + side) this.padded = new Float64Array(n * places + side);
     const sums = new Float64Array(size);
     for (let from = 0; from < n; from++) pad(this.padded, from * places, x.subarray(from * area, (from + 1) * area), size, half);
@@ -90,7 +90,7 @@ export class Random {
   }
 }
 
-// Add one row of a kernel to a row of sums, three places a pass: numbers that stay in registers make it quick.
+// Add one row of a kernel to a row of sums, three weights per pass: numbers that stay in registers make it fast.
 function addRow(sums, padded, start, kernel, weights, width) {
   for (let j = 0; j < width; j += 3) {
     const a = kernel[weights + j];
@@ -141,7 +141,7 @@ function blurredNoise(n, size, width, seed) {
   return kernel;
 }
 
-// The largest eigenvalue of (J + Jᵀ)/2: for each plane wave a Hermitian N×N matrix, by shifted power iteration.
+// The largest eigenvalue of (J + Jᵀ)/2: each plane wave gives a Hermitian N×N matrix, solved by shifted power iteration.
 export function growthRate(kernel, n, size, waves = 32, rounds = 60) {
   const half = (size - 1) / 2;
   const [re, im] = [new Float64Array(n * n), new Float64Array(n * n)];
@@ -200,7 +200,7 @@ function largestEigenvalue(re, im, n, rounds) {
   return value - shift;
 }
 
-// All with all: J = K/size² between any two, so every oscillator feels the mean. Symmetric.
+// Every oscillator coupled to every other: J = K/size² between any two, so each one feels the mean. Symmetric.
 export class All {
   symmetric = true;
 

@@ -1,4 +1,4 @@
-// Values over steps, all of a run: when there are too many, every second one goes.
+// Values over the steps of a whole run: when there are too many, every second one is dropped.
 
 export class History {
   constructor(most = 600) {

@@ -2,8 +2,8 @@
 
 import { fillNormal, uniform } from "../random.mjs";
 
-// Orthonormal directions: that of c = 1, then two at right angles to it, the plane in which Ω turns (for N = 2 there
-// is only the one plane).
+// Orthonormal directions: that of c = 1, then two at right angles to it, which span the plane in which Ω turns (for
+// N = 2 there is only one plane).
 export function directions(n) {
   const rows = [
     new Array(n).fill(1),
@@ -17,7 +17,7 @@ export function directions(n) {
 }
 
 export class Field {
-  // frequencies: null, or a rate for each oscillator, which is multiplied by omega.
+  // frequencies: null, or a rate for each oscillator, which omega multiplies.
   constructor({ size, n, coupling, omega, gamma, seed, frequencies = null }) {
     Object.assign(this, { size, n, coupling, omega, gamma, frequencies });
     this.area = size * size;
@@ -32,7 +32,7 @@ export class Field {
     this.#toSphere();
   }
 
-  // One step; returns the energy per oscillator and the order parameter before it.
+  // Take one step; returns the energy per oscillator and the order parameter before the step.
   step() {
     const { size, n, area, x, force, stimulus, gamma } = this;
     force.fill(0);
@@ -69,7 +69,7 @@ export class Field {
     return { energy: energy / area, order: Math.hypot(...mean) / area };
   }
 
-  // Whether the energy must fall, in steps that are small enough: J is symmetric, and no rotation works against c or J.
+  // Whether the energy must fall if the steps are small enough: J is symmetric, and no rotation works against c or J.
   get falls() {
     if (!this.coupling.symmetric) return false;
     if (this.omega === 0) return true;
@@ -87,7 +87,7 @@ export class Field {
   }
 }
 
-// Frequencies at evenly spaced quantiles of the Lorentzian of half width 1, in random places.
+// Frequencies at evenly spaced quantiles of the Lorentzian of half-width 1, in random order.
 export function lorentzian(count, seed) {
   const values = Float32Array.from({ length: count }, (_, i) => Math.tan(Math.PI * ((i + 0.5) / count - 0.5)));
   const next = uniform(seed + 2);
@@ -116,8 +116,8 @@ const AXES = [
   [1, 1, -2].map((value) => (0.62 * value) / Math.sqrt(6)),
 ];
 
-// Colours as `akorn simulate` has them: for N = 2 the angle is the hue; else what points along c is white, against it
-// black, and two directions across it are colours.
+// The colours of `akorn simulate`: for N = 2 the angle is the hue; otherwise what points along c is white, what points
+// against it is black, and two directions at right angles to c give the colour.
 export function paint(pixels, field) {
   const { n, area, x } = field;
   if (n === 2) {

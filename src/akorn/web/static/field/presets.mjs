@@ -1,10 +1,10 @@
-// The presets of `akorn simulate` (src/akorn/simulate/presets.py), and what can be turned in each.
+// The presets of `akorn simulate` (src/akorn/simulate/presets.py), and the sliders of each.
 
 import { All, Gaussian, Random } from "./couplings.mjs";
 
 export const PRESETS = {
   fish: { n: 4, strength: 2, kernelSize: 9, width: 0.7, omega: 1, gamma: 0.1, stimulus: "fish" },
-  waves: { n: 4, strength: 1.5, kernelSize: 5, width: 1, omega: 0, gamma: 0.2, stimulus: "fish" }, // 9 there: 5 is quick
+  waves: { n: 4, strength: 1.5, kernelSize: 5, width: 1, omega: 0, gamma: 0.2, stimulus: "fish" }, // 9 there; 5 is faster
   classic: { n: 2, strength: 3, kernelSize: 9, width: 0.7, omega: 1, gamma: 0.05, stimulus: "none" },
 };
 

@@ -1,4 +1,4 @@
-// What leaves the page: a picture, the numbers, a film.
+// What can be saved from the page: a picture, the numbers, a film.
 
 export function download(blob, name) {
   const link = document.createElement("a");
@@ -29,7 +29,7 @@ export function asJson(preset, settings, field, history) {
   });
 }
 
-// A film of a canvas, where the browser can make one.
+// A film of a canvas, if the browser can make one.
 export class Film {
   static get possible() {
     return typeof MediaRecorder !== "undefined" && typeof HTMLCanvasElement.prototype.captureStream === "function";

@@ -95,7 +95,7 @@ function makeSliders() {
   find("sliders").replaceChildren(...labels);
 }
 
-// New settings for the field that runs.
+// Apply new settings to the field that is running.
 function change() {
   field.coupling = makeCoupling(preset, settings);
   Object.assign(field, { omega: settings.omega, gamma: settings.gamma });
@@ -127,14 +127,14 @@ function stimulate(kind) {
   note();
 }
 
-// What theory says of these settings.
+// Say what theory predicts for these settings.
 function note() {
   const falls = field.falls
-    ? "J is symmetric and the rotation does not act against it, so it falls in small steps."
-    : "It need not fall here: J is not symmetric, or the rotation acts against what pulls.";
+    ? "J is symmetric and the rotation does not act against c or J, so the energy falls if the steps are small."
+    : "It need not fall here: J is not symmetric, or the rotation acts against c or J.";
   find("energy-note").textContent = `Energy per oscillator. ${falls}`;
-  const theory = preset === "classic" ? " The dashed line is √(1 − 2Δ/K), for infinitely many." : "";
-  find("order-note").textContent = `Order parameter r: 0 where directions cancel, 1 where all are one.${theory}`;
+  const theory = preset === "classic" ? " The dashed line is theory's √(1 − 2Δ/K), for infinitely many oscillators." : "";
+  find("order-note").textContent = `Order parameter r: 0 if the directions cancel out, 1 if all are the same.${theory}`;
 }
 
 function setRunning(wanted) {

@@ -1,4 +1,4 @@
-// A question to a Worker, and its answers until the last.
+// Ask a Worker, and hear its answers up to the last one.
 
 let jobs = 0;
 

@@ -1,9 +1,9 @@
-// What an adaptive attack made of the page's own pictures: computed beforehand by benchmarks/web_attacks.py.
+// What an adaptive attack makes of the page's own pictures, computed beforehand by benchmarks/web_attacks.py.
 
 import { CLASSES, SIDE, best } from "./classes.mjs";
 import { paintPlanes, readPicture } from "./files.mjs";
 
-const LOUDER = 10; // how much the change is magnified to be seen
+const LOUDER = 10; // how much the change is magnified, so that it can be seen
 const find = (id) => document.getElementById(id);
 const percent = (chances) => `${CLASSES[best(chances)]}, ${(100 * Math.max(...chances)).toFixed(1)} %`;
 
@@ -11,19 +11,19 @@ export class Attacks {
   #told = { pictures: [] };
   #attacked = null; // the file of the attacked picture that is shown
 
-  // classify(blob, name): ask the model here.
+  // classify(blob, name): asks the model in this browser.
   constructor(classify) {
     find("attacked-classify").addEventListener("click", () => classify(this.#attacked.blob, this.#attacked.name));
   }
 
-  // The names of the pictures.
+  // Load the results; returns the names of the pictures.
   async load() {
     const answer = await fetch("pictures/drawn/attacks.json");
     this.#told = await answer.json();
     return this.#told.pictures.map(({ name }) => name);
   }
 
-  // Show the attack on a picture; nothing, where the picture is not the page's.
+  // Show the attack on a picture; show nothing if the picture is not one of the page's.
   async show(name) {
     const whose = name.replace(/ after the attack$/, "");
     const found = this.#told.pictures.find((picture) => picture.name === whose);
@@ -42,7 +42,7 @@ export class Attacks {
     find("attack-words").textContent =
       `Without the attack: ${percent(found.clean)}. After it: ${percent(found.attacked)}.` +
       ` ${best(found.attacked) === best(found.clean) ? "Here it fails." : "Here it succeeds."} No value of a pixel was changed` +
-      ` by more than ${epsilon} of 255, in ${steps} steps with gradients over ${eot} starts; the probabilities are means` +
-      ` over ${starts} starts that the attack had not seen. Computed beforehand by akorn's adaptive attack.`;
+      ` by more than ${epsilon} of 255, in ${steps} steps with gradients averaged over ${eot} starts; the probabilities are` +
+      ` means over ${starts} starts that the attack had not seen. All this was computed beforehand by akorn's adaptive attack.`;
   }
 }

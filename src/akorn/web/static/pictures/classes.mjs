@@ -1,4 +1,4 @@
-// The ten classes of CIFAR-10: probabilities over several starts, and the words for them.
+// The ten classes of CIFAR-10: probabilities over several starts, and what the page says about them.
 
 import { startWorker } from "../models.mjs";
 import { ask } from "./asking.mjs";

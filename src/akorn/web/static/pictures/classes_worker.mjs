@@ -1,4 +1,4 @@
-// The classifier on a thread of its own: one start a call, so that each can be shown as it comes.
+// The classifier on a thread of its own: one start per call, so that each can be shown as it comes.
 
 import { Tensor, openModel } from "../runtime.mjs";
 import { TorchGenerator, deriveSeed } from "../torch_random.mjs";

@@ -1,4 +1,4 @@
-// Features → clusters, as src/akorn/objects has it: unit vectors, principal components, average linkage, a cut.
+// Features → clusters, as in src/akorn/objects: unit vectors, principal components, average linkage, a cut.
 
 const COMPONENTS = 128;
 
@@ -46,7 +46,7 @@ function principal(points, size, components) {
   return result;
 }
 
-// Eigenvalues and eigenvectors (as rows) of a symmetric matrix, which is used up: Jacobi's rotations.
+// Eigenvalues and eigenvectors (as rows) of a symmetric matrix, by Jacobi's rotations; the matrix is overwritten.
 export function eigen(a, size, sweeps = 30) {
   const rows = new Float64Array(size * size);
   for (let i = 0; i < size; i++) rows[i * size + i] = 1;
@@ -142,7 +142,7 @@ export function averageLinkage(points, size) {
   return { into, height };
 }
 
-// Labels [P] of the partition into so many clusters, numbered from 0 by their lowest point.
+// Labels [P] of the partition into `clusters` clusters, numbered from 0 in the order of their lowest points.
 export function cut({ into, height }, clusters) {
   const count = into.length;
   const limit = clusters >= count ? -Infinity : Float64Array.from(height).sort()[count - clusters - 1];
@@ -152,7 +152,7 @@ export function cut({ into, height }, clusters) {
   return labels;
 }
 
-// The clusters of a grid with the background as 0: the largest of those that touch the border.
+// The clusters of a grid, with 0 for the background, which is the largest of those that touch the border.
 export function backgroundFirst(labels, side) {
   const sizes = new Array(Math.max(...labels) + 1).fill(0);
   for (const label of labels) sizes[label]++;

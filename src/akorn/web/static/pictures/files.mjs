@@ -2,7 +2,7 @@
 
 import { resizePicture } from "./resize.mjs";
 
-// {name, width, height, planes: red, green and blue}; throws in words.
+// {name, width, height, planes: red, green and blue}; throws a readable error.
 export async function readPicture(blob, name) {
   let bitmap;
   try {
@@ -34,7 +34,7 @@ export function asWhole(picture, side, channels) {
   return resizePicture({ width, height, planes }, { left: 0, top: 0, right: width, bottom: height }, side, "bilinear");
 }
 
-// Rec. 601 in whole numbers, as Pillow has it.
+// Rec. 601 in whole numbers, as in Pillow.
 function grey([red, green, blue]) {
   return red.map((value, i) => (19595 * value + 38470 * green[i] + 7471 * blue[i] + 0x8000) >> 16);
 }

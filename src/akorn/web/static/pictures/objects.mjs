@@ -4,13 +4,13 @@ import { startWorker } from "../models.mjs";
 import { ask } from "./asking.mjs";
 import { asFloats, asWhole, paintPlanes } from "./files.mjs";
 
-// As in the models' config.json; clusters: those of the data set that a model was trained on, background included.
+// As in the models' config.json; clusters: how many the model's data set has, including the background.
 export const MODELS = {
   shapes: { side: 40, channels: 1, patch: 2, features: 256, clusters: 5 },
   tetrominoes: { side: 32, channels: 3, patch: 4, features: 128, clusters: 4 },
   dsprites: { side: 64, channels: 3, patch: 4, features: 128, clusters: 7 },
 };
-// Those of src/akorn/objects/colouring.py: the background, then objects.
+// The colours of src/akorn/objects/colouring.py: the background, then objects.
 const PALETTE = [
   [58, 64, 74], [230, 75, 60], [52, 152, 219], [241, 196, 15], [46, 178, 100], [155, 89, 182], [243, 140, 40],
   [26, 188, 172], [232, 121, 178], [149, 204, 64], [130, 90, 60], [90, 110, 200], [200, 180, 150],
@@ -18,7 +18,7 @@ const PALETTE = [
 const find = (id) => document.getElementById(id);
 
 export class Objects {
-  #workers = new Map(); // of each model, once it was asked for
+  #workers = new Map(); // one for each model, once it has been asked
   #tell;
   #name = "shapes";
   #planes = null;
@@ -29,7 +29,7 @@ export class Objects {
     find("clusters").max = PALETTE.length;
   }
 
-  // The task's model: its numbers stand in the controls.
+  // Choose the task's model: the controls then show its numbers.
   choose(name) {
     if (name !== this.#name) this.#planes = null;
     this.#name = name;
@@ -55,7 +55,7 @@ export class Objects {
     const most = Math.min(PALETTE.length, ((model.side / model.patch) * factor) ** 2);
     const clusters = Math.min(most, Math.max(1, Math.trunc(Number(find("clusters").value)) || 1));
     find("clusters").value = clusters;
-    this.#tell("The oscillators settle.", null);
+    this.#tell("The oscillators are settling.", null);
     const question = { kind: "segment", pixels: asFloats(this.#planes), model, factor, clusters, seed };
     this.#found = await ask(this.#workers.get(name), question, ({ done, of }) => {
       this.#tell(done < of ? `${done} of ${of} rows of windows.` : "Clustering.", done / of);

@@ -28,7 +28,7 @@ async function segment({ job, pixels, model, factor, clusters, seed }) {
   postMessage({ kind: "done", job, labels, grid: grid * factor, seconds: (performance.now() - began) / 1000 });
 }
 
-// Planes [channels, side, side] at another size, bilinearly between the middles of pixels.
+// Planes [channels, side, side] at another size, interpolated bilinearly between the centres of pixels.
 function enlarge(pixels, channels, side, wanted) {
   if (side === wanted) return pixels;
   const result = new Float32Array(channels * wanted * wanted);

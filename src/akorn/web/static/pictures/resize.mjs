@@ -1,4 +1,5 @@
-// Pictures in other sizes, exactly as Pillow resizes them for the command line: two passes in bytes, wide then high.
+// Pictures in other sizes, exactly as Pillow resizes them for the command line: two passes in bytes, first the width,
+// then the height.
 
 const FILTERS = {
   bilinear: { support: 1, weight: (x) => Math.max(0, 1 - Math.abs(x)) },
@@ -13,7 +14,7 @@ const FILTERS = {
 };
 const ONE = 2 ** 22; // weights are whole multiples of 1 / ONE
 
-// For each place of the result: where its source begins, and the weights from there.
+// For each place in the result: where its source begins, and the weights from there on.
 function weights(size, from, to, count, { support, weight }) {
   const scale = (to - from) / count;
   const wide = Math.max(scale, 1);
@@ -29,7 +30,7 @@ function weights(size, from, to, count, { support, weight }) {
 
 const byte = (sum) => Math.min(255, Math.max(0, Math.floor(sum / ONE + 0.5)));
 
-// A plane of bytes [height, width] → [side, side], of the box {left, top, size or right and bottom} in it.
+// A plane of bytes [height, width] → [side, side]: the box {left, top, right, bottom} of it.
 export function resizePlane(plane, width, height, { left, top, right, bottom }, side, filter) {
   const across = weights(width, left, right, side, FILTERS[filter]);
   const down = weights(height, top, bottom, side, FILTERS[filter]);
@@ -53,7 +54,7 @@ export function resizePlane(plane, width, height, { left, top, right, bottom }, 
   return result;
 }
 
-// {width, height, planes} → planes of side² bytes. As for the command line, a picture of that very size stays as it is.
+// {width, height, planes} → planes of side² bytes. As on the command line, a picture of exactly that size stays as it is.
 export function resizePicture({ width, height, planes }, box, side, filter) {
   if (width === side && height === side) return planes;
   return planes.map((plane) => resizePlane(plane, width, height, box, side, filter));

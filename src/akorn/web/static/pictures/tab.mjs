@@ -1,4 +1,4 @@
-// The pictures' part of the page: where a picture comes from, what is asked of it, and who answers.
+// The pictures' part of the page: where a picture comes from, what is asked about it, and which model answers.
 
 import { Attacks } from "./attacks.mjs";
 import { Classes } from "./classes.mjs";
@@ -7,7 +7,7 @@ import { MODELS, Objects } from "./objects.mjs";
 
 const find = (id) => document.getElementById(id);
 const CLASSES = "classes";
-let picture = null; // as it was read
+let picture = null; // as read from the file
 let busy = false;
 let asked; // who answers: classes or objects
 let attacks;
@@ -47,7 +47,7 @@ const task = () => find("task").value;
 const who = () => asked[task() === CLASSES ? CLASSES : "objects"];
 const draw = () => who().draw();
 
-// Pictures that come with the page, each under what it is meant for.
+// List the pictures that come with the page, grouped by the task they are meant for.
 async function examples() {
   const list = find("example-picture");
   list.add(new Option("your own", ""));

@@ -1,6 +1,6 @@
 // Boards as arrays of 81 digits, row by row, 0 for a blank: reading, writing and the rules.
 
-// Easy to hard were dug by akorn's generator (src/akorn/sudoku/examples.py). Arto Inkala's board of 2012 is the one
+// The boards from easy to hard come from akorn's generator (src/akorn/sudoku/examples.py). Arto Inkala's board of 2012 is the one
 // that newspapers called the hardest.
 export const EXAMPLES = {
   "easy: 38 givens": "006084100080170060001596070800067509049800006003429007064000291007005603000600004",
@@ -20,7 +20,7 @@ export const UNITS = [
   })),
 ];
 
-// The digits of a text, with 0 . _ * for blanks; spaces, borders and line ends are left out. Throws in words.
+// The digits of a text, with 0 . _ * for blanks; spaces, borders and line ends are ignored. Throws a readable error.
 export function parse(text) {
   const digits = [];
   for (const sign of text) {
@@ -36,7 +36,7 @@ export function write(digits) {
   return digits.join("");
 }
 
-// Digits that a unit has twice: [{digit, unit, squares}].
+// Digits that a row, column or box has twice: [{digit, unit, squares}].
 export function clashes(digits) {
   const found = [];
   for (const { name, squares } of UNITS) {
@@ -48,7 +48,7 @@ export function clashes(digits) {
   return found;
 }
 
-// What is wrong with an answer to a puzzle: the number of units that lack a digit, and of givens that were changed.
+// What is wrong with an answer to a puzzle: how many rows, columns and boxes lack a digit, and how many givens changed.
 export function faults(puzzle, answer) {
   const broken = UNITS.filter(({ squares }) => new Set(squares.map((square) => answer[square])).size < 9).length;
   const changed = puzzle.filter((digit, square) => digit !== 0 && digit !== answer[square]).length;

@@ -1,4 +1,4 @@
-// How many solutions a board has, by search: for the page's words about a board, never for the model's answer.
+// How many solutions a board has, by search: for what the page says about a board, never for the model's answer.
 
 import { UNITS } from "./board.mjs";
 
@@ -7,7 +7,7 @@ const PEERS = Array.from({ length: 81 }, (_, square) => {
   const near = UNITS.filter(({ squares }) => squares.includes(square)).flatMap(({ squares }) => squares);
   return [...new Set(near)].filter((other) => other !== square);
 });
-const LIMIT = 20_000; // boards looked at, before it is given up: a fraction of a second
+const LIMIT = 20_000; // boards to look at before giving up: a fraction of a second
 
 const single = (bits) => (bits & (bits - 1)) === 0;
 const count = (bits) => {
@@ -16,7 +16,7 @@ const count = (bits) => {
   return number;
 };
 
-// Take a digit's bit from a square and follow what is forced; whether no square is left empty.
+// Take a digit's bit from a square and follow what that forces; false if a square is left without a digit.
 function remove(left, square, bit) {
   if (!(left[square] & bit)) return true;
   left[square] &= ~bit;
@@ -32,7 +32,7 @@ function place(left, square, bit) {
   return true;
 }
 
-// Digits that have one place left in a row, column or box, until there are none; false where one has no place.
+// Place digits that have one place left in a row, column or box, until there are none; false if one has no place.
 function hidden(left) {
   for (let again = true; again; ) {
     again = false;
@@ -54,7 +54,7 @@ function hidden(left) {
   return true;
 }
 
-// {solutions: 0, 1, 2 for several, or null where the search was given up; board: one solution, if any was found}
+// {solutions: 0, 1, 2 for several, or null if the search gave up; board: one solution, if any was found}
 export function countSolutions(puzzle, limit = LIMIT) {
   const first = new Uint16Array(81).fill(ALL);
   for (const [square, digit] of puzzle.entries()) {

@@ -1,9 +1,9 @@
-// The 9×9 grid of inputs: typing, arrows, pasting. One square at a time is in the order of the Tab key.
+// The 9×9 grid of inputs: typing, arrow keys, pasting. Only one square at a time can be reached with the Tab key.
 
 import { clashes, parse } from "./board.mjs";
 
 export class Grid {
-  // changed(): after someone typed; refused(message): after a text that is no board.
+  // changed(): called after typing; refused(message): called after a text that is not a board.
   constructor(element, { changed, refused }) {
     this.changed = changed;
     this.refused = refused;
@@ -37,7 +37,7 @@ export class Grid {
     this.showPuzzle();
   }
 
-  // The givens alone, as they were typed.
+  // Show only the givens, as they were typed.
   showPuzzle() {
     const bad = new Set(clashes(this.puzzle).flatMap(({ squares }) => squares));
     for (const [square, input] of this.squares.entries()) {
@@ -49,7 +49,7 @@ export class Grid {
     }
   }
 
-  // An answer, faint where it is not sure.
+  // Show an answer, faint where it is not sure.
   showAnswer({ digits, chances }) {
     for (const [square, input] of this.squares.entries()) {
       if (this.puzzle[square]) continue;
@@ -58,7 +58,7 @@ export class Grid {
     }
   }
 
-  // Squares where an answer breaks the rules.
+  // Mark the squares where an answer breaks the rules.
   mark(digits) {
     const bad = new Set(clashes(digits).flatMap(({ squares }) => squares));
     for (const [square, input] of this.squares.entries()) input.classList.toggle("clash", bad.has(square));
@@ -108,7 +108,7 @@ export class Grid {
       event.preventDefault();
     });
     input.addEventListener("input", () => {
-      // Keyboards of phones send no keys: what was written counts.
+      // The keyboards of phones send no keys: what was written counts.
       const digit = input.value.replace(/[^1-9]/g, "").slice(-1);
       this.#put(square, Number(digit) || 0);
       if (digit) this.#go(Math.min(square + 1, 80));

@@ -1,4 +1,4 @@
-// What is drawn beside the board: oscillators as colours, and each start's board in small.
+// What is drawn beside the board: oscillators as colours, and a small board for each start.
 
 const SHOWN = 16;
 const N = 4;

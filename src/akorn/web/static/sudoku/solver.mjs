@@ -1,4 +1,4 @@
-// The model in its Worker, as the page uses it: load it once, solve, stop.
+// How the page uses the model in its Worker: load it once, solve, stop.
 
 import { startWorker } from "../models.mjs";
 
@@ -8,7 +8,7 @@ export class Solver {
   #job = 0;
   #running = null;
 
-  // Load the model, once; after a failure it may be tried again.
+  // Load the model once; after a failure it can be tried again.
   load(tell) {
     this.#loading ??= this.#load(tell).catch((error) => {
       this.#loading = null;

@@ -1,4 +1,4 @@
-// The random starts of `akorn solve` (src/akorn/sudoku/hashed_starts.py): hashes of seed, puzzle and number of the start.
+// The random starts of `akorn solve` (src/akorn/sudoku/hashed_starts.py): hashes of the seed, the puzzle and the start's number.
 
 const GOLDEN = 0x9e3779b97f4a7c15n;
 const wrap = (x) => BigInt.asUintN(64, x);
@@ -10,7 +10,7 @@ function mix(x) {
   return x ^ (x >> 31n);
 }
 
-// Normal numbers for the start with that number, from 0.
+// Normal numbers for start number `start`, counted from 0.
 export function startNoise(puzzle, start, seed, count) {
   const key = puzzle.reduce((hash, digit) => mix(wrap(hash + GOLDEN + BigInt(digit))), 0n);
   const stream = mix(wrap(mix(wrap(key + BigInt(seed) * GOLDEN)) + GOLDEN * BigInt(start + 1)));

@@ -1,4 +1,4 @@
-// The Sudoku part of the page: a board, the model at work on it, and what came of it.
+// The Sudoku part of the page: a board, the model at work on it, and the result.
 
 import { drawLines, lineColour } from "../chart.mjs";
 import { EXAMPLES, clashes, faults, likeliest, parse, write } from "./board.mjs";
@@ -55,7 +55,7 @@ function changed() {
   complain();
 }
 
-// Say what forbids the puzzle; whether anything does.
+// Say what makes the puzzle impossible; returns whether anything does.
 function complain() {
   const wrong = clashes(grid.puzzle);
   if (wrong.length) {
@@ -133,7 +133,7 @@ function add(block) {
   latest.oscillators = block.oscillators;
 }
 
-// What is said of boards with other than one solution: null where the search was given up.
+// What is said about the number of solutions; null if the search gave up.
 const ABOUT = {
   1: "",
   2: " Several boards fit these givens; this is one of them.",
@@ -151,7 +151,7 @@ function judge({ stopped, seconds }, solutions) {
   const parts = [`${broken} of 27 rows, columns and boxes repeat a digit`];
   if (lost) parts.push(`${lost} givens would be changed`);
   const advice = stopped ? "It was stopped early." : "More steps, more starts or another seed may help.";
-  const unknown = solutions === null ? " It may have no solution: an exact search was given up." : "";
+  const unknown = solutions === null ? " It may have no solution: an exact search gave up." : "";
   return say(`Not solved${many}: ${parts.join(", and ")} (${time}). ${advice}${unknown}`, "bad");
 }
 
@@ -164,7 +164,7 @@ function votes() {
       canvas.setAttribute("aria-label", `Board of start ${k + 1}`);
       const title = document.createElement("b");
       title.textContent = `start ${k + 1}`;
-      title.style.borderLeft = `.35rem solid ${lineColour(k)}`; // as its line in the charts
+      title.style.borderLeft = `.35rem solid ${lineColour(k)}`; // like its line in the charts
       item.append(canvas, title, document.createElement("span"), document.createElement("span"));
       return item;
     }),
@@ -185,7 +185,7 @@ function draw() {
     const { broken, solved } = faults(puzzle, latest.boards[k].digits);
     drawBoard(canvas, puzzle, latest.boards[k]);
     sure.textContent = `confidence ${latest.confidence[k].at(-1).toFixed(5)}`;
-    rules.textContent = solved ? "keeps all rules" : `${broken} of 27 units broken`;
+    rules.textContent = solved ? "breaks no rule" : `${broken} of 27 units broken`;
     item.classList.toggle("winner", k === lead);
   }
 }

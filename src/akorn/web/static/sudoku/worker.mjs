@@ -1,4 +1,4 @@
-// The model on one thread of its own: a block of steps a call, and after each what the page shows.
+// The model on a thread of its own: each call runs a block of steps, and then sends what the page shows.
 
 import { Tensor, openModel } from "../runtime.mjs";
 import { startNoise } from "./starts.mjs";
@@ -33,12 +33,12 @@ async function solve({ job, puzzle, starts, steps, seed }) {
       oscillators: some(state.data, starts),
     };
     postMessage(told);
-    await new Promise((next) => setTimeout(next)); // lets a stop be heard
+    await new Promise((next) => setTimeout(next)); // so that a request to stop is heard
   }
   postMessage({ kind: "done", job, stopped: stopped >= job, seconds: (performance.now() - began) / 1000 });
 }
 
-// A few calls for nothing: browsers compile WASM again, better, once it has been running for a while.
+// A few calls to warm up: browsers compile WASM again, and better, once it has been running for a while.
 async function warmUp() {
   const puzzle = new Tensor("int64", new BigInt64Array(81), [1, 81]);
   const state = new Tensor("float32", new Float32Array(81 * CHANNELS).fill(0.5), [1, 81, CHANNELS]);
