@@ -14,6 +14,7 @@ from akorn.export.program import BATCH, ENERGIES, ENERGY, OneStep, Part, Port, P
 from akorn.hub import HubModel
 from akorn.nn.checks import whole_steps
 from akorn.sudoku.model import SudokuModel
+from akorn.sudoku.voting import mean_confidence
 
 STEPS = 16
 """Steps in one call, unless told otherwise."""
@@ -45,13 +46,13 @@ def program(model: HubModel, steps: int | None = None) -> Program:
         [
             Port("next_state", "float32", state, "the state after the steps, oscillators of length 1"),
             Port("probabilities", "float32", (BATCH, 81, 9), "of the digits 1 to 9 on every square"),
-            Port(ENERGIES, "float32", (BATCH, count), "Eq. 3 before each step; the vote takes the lowest sum"),
-            Port("confidence", "float32", (BATCH,), "the mean of the highest probabilities over the squares"),
+            Port(ENERGIES, "float32", (BATCH, count), "Eq. 3 before each step; the energy vote takes the lowest sum"),
+            Port("confidence", "float32", (BATCH,), "the mean of the highest probabilities over the blank squares"),
         ],
         [
             Part(_Begin(model), ("puzzle", "state"), ("x", "drive")),
             Part(OneStep(block.layer), ("x", "drive"), ("x", ENERGY), count),
-            Part(_End(model), ("x",), ("next_state", "probabilities", "confidence")),
+            Part(_End(model), ("x", "puzzle"), ("next_state", "probabilities", "confidence")),
         ],
         count,
     )  # fmt: skip
@@ -83,7 +84,7 @@ class _End(nn.Module):
         super().__init__()
         self.readout, self.head = cast(akn.KuramotoBlock, model.blocks[-1]).readout, model.head
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, 81, C] → the same, probabilities [B, 81, 9] and confidence [B]."""
+    def forward(self, x: Tensor, puzzle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, 81, C], [B, 81] → the state, probabilities [B, 81, 9] and confidence [B]."""
         chance = self.head(self.readout(x).relu()).softmax(-1)
-        return x.clone(), chance, chance.amax(-1).mean(-1)
+        return x.clone(), chance, mean_confidence(chance, puzzle)

@@ -149,7 +149,7 @@ function judge({ stopped, seconds }, solutions) {
   if (solved) return say(`Solved${many}: every row, column and box has nine digits (${time}).${ABOUT[solutions]}`, "good");
   grid.mark(digits);
   const parts = [`${broken} of 27 rows, columns and boxes repeat a digit`];
-  if (lost) parts.push(`${lost} givens would be changed`);
+  if (lost) parts.push(`${lost} ${lost === 1 ? "given" : "givens"} would be changed`);
   const advice = stopped ? "It was stopped early." : "More steps, more starts or another seed may help.";
   const unknown = solutions === null ? " It may have no solution: an exact search gave up." : "";
   return say(`Not solved${many}: ${parts.join(", and ")} (${time}). ${advice}${unknown}`, "bad");
