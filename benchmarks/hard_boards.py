@@ -4,6 +4,7 @@
     python benchmarks/hard_boards.py shared TRAIN.csv … --tests TEST.csv … [--record results]
     python benchmarks/hard_boards.py compare --data boards/mixed.csv --valid boards/held-out.csv [--rows akorn itrsa]
         [--score FORUM.csv …] [--dry-run] [more arguments for every akorn train]
+    python benchmarks/hard_boards.py plot RESULTS --data FORUM.csv --out PLOT.png
 
 `mix` holds out some boards of HARD and adds boards of SEVENTEEN to the rest, so that these make up 30 % of the mixture.
 No board of the mixture has a solution that is a symmetric image of a held-out board's, or of one in the --apart files.
@@ -13,6 +14,7 @@ No board of the mixture has a solution that is a symmetric image of a held-out b
 `compare` trains every row from scratch, for the same number of steps, on the same boards, in the same order: AKOrN as
 it ships, ItrSA with as many parameters, and AKOrN without Ω, without Proj, and without both Proj and Π. Each training
 writes a record, and so does its evaluation on each file of --score: 64 starts at T = 256, with a vote by confidence.
+`plot` draws the vote over the number of starts from the newest of these records.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ import itertools
 import shlex
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from akorn.cli import main as command_line
-from akorn.ledger import write_record
+from akorn.ledger import Record, read_records, write_record
 from akorn.sudoku.board_files import load_csv, write_csv
+from akorn.sudoku.plots import plot_accuracy
 
 Grids = NDArray[np.uint8]
 
@@ -39,12 +43,30 @@ SCRATCH = (
 )  # fmt: skip
 """What all rows share: from scratch a model needs boards that it can solve without search, so half are made easier."""
 
-ROWS: dict[str, tuple[str, ...]] = {
-    "akorn": ("sudoku_hard",),
-    "itrsa": ("sudoku_hard_itrsa",),
-    "no-omega": ("sudoku_hard", "--model.no-omega"),
-    "no-proj": ("sudoku_hard", "--model.rule", "without-projection"),
-    "residual": ("sudoku_hard", "--model.rule", "residual"),
+
+class Row(NamedTuple):
+    """A model to compare."""
+
+    label: str
+    recipe: str = "sudoku_hard"
+    words: tuple[str, ...] = ()
+    """What `akorn train` is told besides …"""
+    overrides: tuple[tuple[str, object], ...] = ()
+    """… and how a record says the same."""
+
+
+ROWS = {
+    "akorn": Row("AKOrN"),
+    "itrsa": Row("ItrSA", "sudoku_hard_itrsa"),
+    "no-omega": Row("AKOrN without Ω", words=("--model.no-omega",), overrides=(("model.omega", False),)),
+    "no-proj": Row(
+        "AKOrN without Proj",
+        words=("--model.rule", "without-projection"),
+        overrides=(("model.rule", "without-projection"),),
+    ),
+    "residual": Row(
+        "AKOrN without Proj and Π", words=("--model.rule", "residual"), overrides=(("model.rule", "residual"),)
+    ),
 }
 
 VOTE = ("--steps", "256", "--votes", "64", "--vote", "confidence")
@@ -71,6 +93,10 @@ def main() -> None:
     compare.add_argument("--runs", default="runs")
     compare.add_argument("--results", default="results")
     compare.add_argument("--dry-run", action="store_true")
+    plot = jobs.add_parser("plot")
+    plot.add_argument("results", type=Path)
+    plot.add_argument("--data", type=Path, required=True)
+    plot.add_argument("--out", type=Path, required=True)
     args, words = parser.parse_known_args()
     if args.job == "compare":
         raise SystemExit(compared(args, words))
@@ -78,8 +104,10 @@ def main() -> None:
         parser.error(f"unknown arguments: {shlex.join(words)}")
     if args.job == "mix":
         mixture(args.hard, args.seventeen, args.apart, args.held, args.out)
-    else:
+    elif args.job == "shared":
         shared(args.training, args.tests, args.record)
+    else:
+        print(f"drawn in {plotted(args.results, args.data.stem, args.out)}")
 
 
 def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path) -> None:
@@ -183,7 +211,8 @@ def compared(args: argparse.Namespace, words: list[str]) -> int:
     for row in args.rows:
         out = f"{args.runs}/hard-{row}"
         train = [
-            "train", *ROWS[row], *SCRATCH, "--data", args.data, "--valid", args.valid, "--valid.count", "1000",
+            "train", ROWS[row].recipe, *ROWS[row].words, *SCRATCH,
+            "--data", args.data, "--valid", args.valid, "--valid.count", "1000",
             "--out", out, "--results", args.results, *words,
         ]  # fmt: skip
         scores = [["eval", f"{out}/model", "--data", path, *VOTE, "--results", args.results] for path in args.score]
@@ -194,6 +223,32 @@ def compared(args: argparse.Namespace, words: list[str]) -> int:
                 failed = status
                 break
     return failed
+
+
+def plotted(folder: Path, data: str, out: Path) -> Path:
+    """Draw what the confidence vote on these boards solves with K starts, for every row that has a record."""
+    curves: dict[str, dict[int, float]] = {}
+    for record in sorted(read_records(folder), key=lambda record: str(record["date"])):
+        row = row_of(record) if record["kind"] == "eval" and record["config"].get("data") == data else None
+        told = record["extra"].get("over_votes") if row is not None else None
+        if row is not None and told is not None:
+            curves[row] = dict(zip(told["votes"], told["confidence"], strict=True))
+    best_first = sorted(curves, key=lambda row: -max(curves[row].values()))
+    ordered = {ROWS[row].label: curves[row] for row in best_first}
+    if not ordered:
+        raise SystemExit(f"{folder} has no records of the compared models on {data}")
+    return plot_accuracy(ordered, out, against="number of starts K, at T = 256")
+
+
+def row_of(record: Record) -> str | None:
+    """Which row the model of a record is, by the options of its training; None for other models."""
+    training = record["extra"].get("training", {})
+    overrides = training.get("overrides", {})
+    if overrides.get("data.revealed") != float(SCRATCH[-1]):
+        return None
+    changed = {name: value for name, value in overrides.items() if name.startswith("model.")}
+    fits = (name for name, row in ROWS.items() if (row.recipe, dict(row.overrides)) == (training["recipe"], changed))
+    return next(fits, None)
 
 
 def akorn(words: list[str]) -> int:

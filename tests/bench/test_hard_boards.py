@@ -129,3 +129,43 @@ def test_a_row_that_fails_is_not_scored_and_stops_no_other(script: ModuleType, m
         script.main()
     assert end.value.code == 2
     assert run == [["train", "sudoku_hard_itrsa"], ["train", "sudoku_hard"], ["eval", "runs/hard-akorn/model"]]
+
+
+def evaluated(row: str, date: str, solved: float, data: str = "forum") -> dict[str, object]:
+    """A record as `akorn eval` leaves it for a model of the comparison."""
+    recipe, options = ("sudoku_hard_itrsa", {}) if row == "itrsa" else ("sudoku_hard", {})
+    if row == "no-omega":
+        options = {"model.omega": False}
+    training = {"recipe": recipe, "overrides": {"data.revealed": 0.5, "train.steps": 2500, **options}}
+    votes = {"votes": [1, 2], "confidence": [solved - 1, solved]}
+    return {
+        "kind": "eval", "name": recipe, "date": date, "config": {"data": data},
+        "extra": {"training": training, "over_votes": votes},
+    }  # fmt: skip
+
+
+def test_a_plot_has_the_newest_record_of_each_row_the_best_first(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    records = [
+        evaluated("itrsa", "2030-01-01", 3.0),
+        evaluated("no-omega", "2030-01-02", 90.0),
+        evaluated("akorn", "2030-01-03", 25.0),
+        evaluated("no-omega", "2030-01-04", 6.0),
+        evaluated("akorn", "2030-01-05", 70.0, data="others"),
+    ]
+    other = evaluated("akorn", "2030-01-06", 99.0)
+    other["extra"]["training"]["overrides"]["data.revealed"] = 0.2  # type: ignore[index]
+    drawn: dict[str, dict[int, float]] = {}
+
+    def draw(curves: dict[str, dict[int, float]], out: Path, against: str) -> Path:
+        drawn.update(curves)
+        return out
+
+    monkeypatch.setattr(script, "plot_accuracy", draw)
+    monkeypatch.setattr(script, "read_records", lambda folder: [*records, other])
+    assert script.plotted(tmp_path, "forum", tmp_path / "plot.png") == tmp_path / "plot.png"
+    assert drawn == {"AKOrN": {1: 24.0, 2: 25.0}, "AKOrN without Ω": {1: 5.0, 2: 6.0}, "ItrSA": {1: 2.0, 2: 3.0}}
+    assert list(drawn) == ["AKOrN", "AKOrN without Ω", "ItrSA"]
+    with pytest.raises(SystemExit, match="no records of the compared models on nothing"):
+        script.plotted(tmp_path, "nothing", tmp_path / "plot.png")
