@@ -18,6 +18,7 @@ from akorn.objects.config import LossConfig, ModelConfig
 from akorn.objects.contrast import paired_contrast, pick, projection, swapped_prediction
 from akorn.objects.net import ObjectsNet, as_tokens
 from akorn.objects.places import colour_regions, feature_regions, matches, region_means, seen_regions
+from akorn.objects.teacher import TeacherParts
 
 
 class LossParts(nn.Module):
@@ -31,11 +32,12 @@ class LossParts(nn.Module):
         self.prototypes = nn.Parameter(torch.randn(loss.prototype_count, channels)) if loss.prototypes else None
         self.token = nn.Parameter(torch.zeros(channels)) if loss.masked else None
         self.pixels = nn.Linear(channels, model.image_channels * model.patch**2) if loss.masked else None
+        self.teacher = TeacherParts(channels, loss.teacher) if loss.teacher.used else None
 
 
 def needs_parts(loss: LossConfig) -> bool:
     """Whether the loss has a term that learns something besides the model."""
-    return bool(loss.dense or loss.regions or loss.masked or loss.prototypes)
+    return bool(loss.dense or loss.regions or loss.masked or loss.prototypes or loss.teacher.used)
 
 
 def terms(

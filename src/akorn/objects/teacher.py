@@ -1,0 +1,242 @@
+"""Self-distillation: the student says of a view what its teacher, the moving average of its weights, says of another.
+
+L = −Σ_k q_k log p_k,    p = softmax(cos(z, prototypes)/τ) of the student,    q = assignments of the teacher
+
+q has no gradient, and is balanced so that not all are assigned to one prototype. `TeacherConfig` has the settings.
+Shapes never depend on data, so that a step can be recorded as a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from akorn.augment.config import AugmentConfig
+from akorn.augment.views import Located, located_views
+from akorn.engine.contrastive import gather_with_gradient
+from akorn.objects.contrast import balanced, paired_contrast, pick, projection
+from akorn.objects.net import ObjectsNet, as_tokens
+from akorn.objects.places import Grid, matches_between
+from akorn.objects.teacher_config import TERMS, TeacherConfig
+
+_CENTRE = 0.1  # share of the newest batch in the running mean of scores
+
+
+class TeacherParts(nn.Module):
+    """What student and teacher have besides the model: heads, prototypes, and the vector of hidden patches.
+
+    `hidden` and `places` share head and prototypes, unless places are contrasted.
+    """
+
+    def __init__(self, channels: int, config: TeacherConfig) -> None:
+        super().__init__()
+        self.config = config
+        kinds = sorted({self.kind(name) for name in TERMS if getattr(config, name)})
+        self.heads = nn.ModuleDict({kind: projection(channels) for kind in kinds})
+        self.prototypes = nn.ParameterDict(
+            {kind: torch.randn(config.prototype_count, channels) for kind in kinds if kind != "contrast"}
+        )
+        self.balance = nn.ModuleDict({name: _balance(config) for name in TERMS if getattr(config, name)})
+        self.token = nn.Parameter(torch.zeros(channels)) if config.hidden else None
+
+    def kind(self, term: str) -> str:
+        """The name of a term's head."""
+        if term == "places" and self.config.agree == "contrast":
+            return "contrast"
+        return "pictures" if term == "pictures" else "patches"
+
+
+class Sinkhorn(nn.Module):
+    """Assignments [R, K] from scores, each prototype about as often as any other; rows with weight 0 take no part."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, scores: Tensor, weight: Tensor) -> Tensor:
+        """Scores [R, K], weights [R] → assignments [R, K]."""
+        return balanced(scores, weight, self.temperature)
+
+
+class Centre(nn.Module):
+    """softmax((s − c)/τ), where c, the running mean of the scores, keeps one prototype from being chosen always."""
+
+    centre: Tensor
+
+    def __init__(self, temperature: float, count: int) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.register_buffer("centre", torch.zeros(count))
+
+    @torch.no_grad()
+    def forward(self, scores: Tensor, weight: Tensor) -> Tensor:
+        """Scores [R, K], weights [R] → assignments [R, K]; then c follows the mean of these scores."""
+        shares = ((scores - self.centre) / self.temperature).softmax(1)
+        total = weight.sum()
+        mean = (scores * weight[:, None]).sum(0) / total.clamp(min=1)
+        self.centre.lerp_(torch.where(total > 0, mean, self.centre), _CENTRE)
+        return shares
+
+
+class Seen(NamedTuple):
+    """What the student sees of a batch of B pictures: V views, two of each picture and then the crops."""
+
+    images: Tensor
+    """[V, C, H, W]: all first views before all second ones, and so on."""
+    apart: list[Located]
+    """The views, each with B pictures."""
+    hidden: Tensor | None
+    """[V, h·w], bool: patches whose content is hidden."""
+
+
+Rows = tuple[Tensor, Tensor, Tensor]
+"""The student's and the teacher's features that belong together, [B, S, C] each, and which pairs count, [B, S]."""
+
+
+def taught(
+    student: ObjectsNet,
+    teacher: ObjectsNet,
+    images: Tensor,
+    views: Located,
+    augment: AugmentConfig,
+    temperature: float,
+    generator: torch.Generator,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The student's features of two views of each picture [2·B, C, h, w], and the terms with a weight, by name."""
+    config, both = _parts(student).config, len(views.images)
+    with torch.no_grad():
+        seen = look(images, views, student, augment, generator)
+        known = teacher.features(views.images, None, generator)  # [2·B, C, h, w]
+    features = _features(student, seen, generator)  # [V, C, h, w]
+    tokens, theirs = (as_tokens(each).unflatten(0, (-1, len(images))) for each in (features, known))  # [V/B, B, h·w, C]
+    rows: dict[str, Rows] = {}
+    if config.pictures:
+        rows["pictures"] = _pictures(tokens, theirs)
+    if config.hidden:
+        assert seen.hidden is not None
+        rows["hidden"] = _hidden(tokens[:2].flatten(0, 1), theirs.flatten(0, 1), seen.hidden[:both], config, generator)
+    if config.places:
+        rows["places"] = _places(tokens, theirs, seen.apart, student.grid, config, generator)
+    found = {name: _compared(student, teacher, name, each, temperature) for name, each in rows.items()}
+    return features[:both], found
+
+
+def look(images: Tensor, views: Located, model: ObjectsNet, augment: AugmentConfig, generator: torch.Generator) -> Seen:
+    """Draw the crops and the hidden patches of a batch of pictures and their two views."""
+    config, apart = _parts(model).config, views.apart()
+    if config.crops:
+        smaller, size = replace(augment, scale=config.crop_scale), (views.images.shape[2], views.images.shape[3])
+        crops = located_views(images, smaller, generator, size=size, copies=config.crops)
+        apart += crops.apart(config.crops)
+    seen, hidden = torch.cat([each.images for each in apart]), None
+    if config.hidden:
+        blocks = hidden_blocks(len(views.images), model.grid, config, generator)
+        none = blocks.new_zeros(len(seen) - len(blocks), blocks.shape[1])  # nothing is hidden in crops
+        hidden = torch.cat((blocks, none))
+    return Seen(seen, apart, hidden)
+
+
+def hidden_blocks(count: int, grid: Grid, config: TeacherConfig, generator: torch.Generator) -> Tensor:
+    """Which patches of views are hidden: [count, h·w], bool.
+
+    In a view, with probability `hide`, a share of the patches drawn from `blocks`, where smoothed noise is largest: so
+    they lie together.
+    """
+    chance, share = torch.rand(2, count, generator=generator, device=generator.device)
+    noise = torch.rand(count, 1, *grid, generator=generator, device=generator.device)
+    smooth = F.avg_pool2d(noise, 5, 1, 2, count_include_pad=False).flatten(1)  # [count, h·w]
+    low, high = config.blocks
+    number = (smooth.shape[1] * (low + (high - low) * share)).round() * (chance < config.hide)
+    return smooth.argsort(1, descending=True).argsort(1) < number[:, None]
+
+
+def _features(model: ObjectsNet, seen: Seen, generator: torch.Generator) -> Tensor:
+    """The student's features [V, C, h, w] of what it sees; hidden patches are replaced by a learned vector."""
+    token = _parts(model).token
+    if seen.hidden is None or token is None:
+        return model.features(seen.images, None, generator)
+    where, instead = seen.hidden.unflatten(1, model.grid)[:, None], token[None, :, None, None]
+    return model.features(seen.images, None, generator, lambda c: torch.where(where, instead.to(c.dtype), c))
+
+
+def _pictures(tokens: Tensor, theirs: Tensor) -> Rows:
+    """Whole pictures, of tokens [views, B, h·w, C]: their maximum over the patches, as in SimCLR."""
+    pairs = _pairs(len(tokens))
+    ours, known = tokens.amax(2), theirs.amax(2)  # [views, B, C]
+    first, second = torch.stack([ours[a] for a, _ in pairs], 1), torch.stack([known[b] for _, b in pairs], 1)
+    return first, second, torch.ones_like(first[:, :, 0], dtype=torch.bool)
+
+
+def _hidden(tokens: Tensor, theirs: Tensor, hidden: Tensor, config: TeacherConfig, generator: torch.Generator) -> Rows:
+    """Hidden patches, drawn at random, of tokens [2·B, h·w, C]; hidden: [2·B, h·w]."""
+    keys = torch.rand(hidden.shape, generator=generator, device=hidden.device) + hidden.float()
+    chosen = keys.topk(min(config.samples, keys.shape[1]), dim=1).indices  # [2·B, samples], hidden ones first
+    return pick(tokens, chosen), pick(theirs, chosen), hidden.gather(1, chosen)
+
+
+def _places(
+    tokens: Tensor, theirs: Tensor, views: list[Located], grid: Grid, config: TeacherConfig, generator: torch.Generator
+) -> Rows:
+    """Patches, drawn at random, that another view shows too, of tokens [views, B, h·w, C]."""
+    rows = []
+    for ours, other in _pairs(len(views)):
+        here, there, inside = matches_between(views[ours], views[other], grid, config.samples, generator)
+        rows.append((pick(tokens[ours], here), pick(theirs[other], there), inside))
+    first, second, inside = (torch.cat(column, 1) for column in zip(*rows, strict=True))
+    return first, second, inside
+
+
+def _compared(student: ObjectsNet, teacher: ObjectsNet, term: str, rows: Rows, temperature: float) -> Tensor:
+    """The loss of a term."""
+    ours, parts, (first, second, valid) = _parts(student), _parts(teacher), rows
+    kind = ours.kind(term)
+    first = ours.heads[kind](first).float()
+    with torch.no_grad():
+        second = parts.heads[kind](second).float()
+    if kind == "contrast":
+        return paired_contrast(first, second, valid, temperature, within=False)
+    prototypes = ours.prototypes[kind], parts.prototypes[kind]
+    return distilled(first, second, valid, *prototypes, temperature, ours.balance[term])
+
+
+def distilled(
+    student: Tensor,
+    teacher: Tensor,
+    valid: Tensor,
+    prototypes: Tensor,
+    teachers: Tensor,
+    temperature: float,
+    balance: nn.Module,
+) -> Tensor:
+    """Cross-entropy of the student's prototypes with the teacher's assignments, of pairs [B, S, D]; a scalar.
+
+    valid: [B, S], the pairs that count. prototypes, teachers: the student's and the teacher's, [K, D]. balance: scores
+    [B·S, K] of the teacher and weights [B·S] → assignments [B·S, K].
+    """
+    with torch.autocast(student.device.type, enabled=False):
+        both = torch.stack((student.float(), teacher.detach().float()), 2)  # [B, S, 2, D]
+        first, second = F.normalize(gather_with_gradient(both), dim=3).flatten(0, 1).unbind(1)  # [B·S of all, D] each
+        weight = gather_with_gradient(valid.float()).flatten()  # [B·S]
+        logs = F.log_softmax(first @ F.normalize(prototypes.float(), dim=1).T / temperature, 1)
+        with torch.no_grad():
+            assigned = balance(second @ F.normalize(teachers.float(), dim=1).T, weight)
+        return -((assigned * logs).sum(1) * weight).sum() / weight.sum().clamp(min=1)
+
+
+def _parts(model: ObjectsNet) -> TeacherParts:
+    return cast(TeacherParts, cast(nn.Module, model.extras).teacher)
+
+
+def _balance(config: TeacherConfig) -> nn.Module:
+    if config.balance == "centre":
+        return Centre(config.temperature, config.prototype_count)
+    return Sinkhorn(config.temperature)
+
+
+def _pairs(views: int) -> list[tuple[int, int]]:
+    """The student's views (two, then the crops) and the teacher's two that are compared: never a view with itself."""
+    return [(ours, theirs) for ours in range(views) for theirs in range(2) if ours != theirs]
