@@ -29,7 +29,7 @@ from akorn.objects.model import ObjectsNet, build
 from akorn.objects.recipes import ObjectsRecipe
 from akorn.objects.recipes_photos import photos_akorn, photos_akorn_dense, photos_akorn_teacher
 from akorn.objects.task import make_task
-from akorn.objects.teacher import Centre, Sinkhorn, distilled, hidden_blocks, look, taught
+from akorn.objects.teacher import distilled, hidden_blocks, look, taught
 from akorn.objects.teacher_config import TeacherConfig
 
 SMALL = AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=2, norm_c=True)
@@ -62,7 +62,7 @@ def pictures(count: int = 6, side: int = 24) -> Tensor:
     [
         ALL,
         TeacherConfig(pictures=1.0, crops=2, prototype_count=8),
-        TeacherConfig(hidden=0.5, prototype_count=8, balance="centre"),
+        TeacherConfig(hidden=0.5, prototype_count=8, balance=False),
         TeacherConfig(places=1.0, agree="contrast", samples=4),
         TeacherConfig(hidden=1.0, places=2.0, agree="contrast", crops=1, prototype_count=8, samples=4),
     ],
@@ -87,25 +87,37 @@ def test_distillation_is_the_cross_entropy_of_pairs_that_count() -> None:
     first, second = torch.randn(2, 3, 4, 5, generator=seeded()).unbind()
     ours, theirs = torch.randn(2, 7, 5, generator=seeded(1)).unbind()
     valid = torch.tensor([[1, 1, 0, 1], [0, 0, 0, 1], [1, 1, 1, 1]]).bool()
-    found = distilled(first, second, valid, ours, theirs, 0.1, Centre(0.05, 7))
-    scores = F.normalize(first[valid], dim=1) @ F.normalize(ours, dim=1).T
-    target = F.normalize(second[valid], dim=1) @ F.normalize(theirs, dim=1).T
+    found = distilled(first, second, valid, ours, theirs, 0.1, TeacherConfig(balance=False))
+    scores, target = (
+        F.normalize(z[valid] - z[valid].mean(0), dim=1) @ F.normalize(prototypes, dim=1).T
+        for z, prototypes in ((first, ours), (second, theirs))
+    )
     torch.testing.assert_close(found, F.cross_entropy(scores / 0.1, (target / 0.05).softmax(1)))
-    for balance in (Centre(0.05, 7), Sinkhorn(0.05)):
-        expected = distilled(first, second, valid, ours, theirs, 0.1, copy.deepcopy(balance))
+    for config in (TeacherConfig(balance=False), TeacherConfig()):
+        expected = distilled(first, second, valid, ours, theirs, 0.1, config)
         moved = torch.where(valid[:, :, None], second, torch.randn(3, 4, 5, generator=seeded(2)))
-        torch.testing.assert_close(distilled(first, moved, valid, ours, theirs, 0.1, balance), expected)
+        torch.testing.assert_close(distilled(first, moved, valid, ours, theirs, 0.1, config), expected)
 
 
-class Unbalanced(nn.Module):
-    """What happens without a balance."""
+def test_what_all_have_in_common_says_nothing() -> None:
+    """At first all patches look nearly the same to a network."""
+    first, second = torch.randn(2, 3, 4, 5, generator=seeded()).unbind()
+    ours, theirs = torch.randn(2, 7, 5, generator=seeded(1)).unbind()
+    everything, common = torch.ones(3, 4, dtype=torch.bool), torch.tensor([9.0, 0.0, -5.0, 0.0, 2.0])
+    found = [
+        distilled(first + offset, second - offset, everything, ours, theirs, 0.1, TeacherConfig())
+        for offset in (0 * common, common)
+    ]
+    torch.testing.assert_close(*found)
 
-    def forward(self, scores: Tensor, weight: Tensor) -> Tensor:
-        """softmax(s/τ)"""
-        return (scores / 0.05).softmax(1)
+
+def plain(first: Tensor, second: Tensor, ours: Tensor, theirs: Tensor) -> Tensor:
+    """The same loss without its mean and its balance."""
+    scores, target = (F.normalize(z[0], dim=1) @ F.normalize(p, dim=1).T for z, p in ((first, ours), (second, theirs)))
+    return F.cross_entropy(scores / 0.1, (target / 0.05).softmax(1))
 
 
-def used(balance: nn.Module) -> float:
+def used(balance: bool | None) -> float:
     """How many of 16 prototypes are in use after a short training with a teacher: exp of their entropy."""
     torch.manual_seed(0)
     points, student, ours = torch.randn(64, 8) + 1, nn.Linear(8, 8), nn.Parameter(torch.randn(16, 8))
@@ -116,7 +128,11 @@ def used(balance: nn.Module) -> float:
         first, second = (points + 0.3 * torch.randn(64, 8) for _ in range(2))
         with torch.no_grad():
             known = teacher(second)[None]
-        loss = distilled(student(first)[None], known, everything, ours, theirs, 0.1, balance)
+        seen = student(first)[None]
+        if balance is None:
+            loss = plain(seen, known, ours, theirs)
+        else:
+            loss = distilled(seen, known, everything, ours, theirs, 0.1, TeacherConfig(balance=balance))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -124,25 +140,15 @@ def used(balance: nn.Module) -> float:
             for old, new in zip([*teacher.parameters(), theirs], [*student.parameters(), ours], strict=True):
                 old.lerp_(new, 0.1)
     with torch.no_grad():
-        scores = F.normalize(student(points), dim=1) @ F.normalize(ours, dim=1).T
+        z = student(points)
+        scores = F.normalize(z if balance is None else z - z.mean(0), dim=1) @ F.normalize(ours, dim=1).T
     return float(torch.distributions.Categorical((scores / 0.1).softmax(1).mean(0)).entropy().exp())
 
 
-def test_balance_keeps_all_from_one_prototype() -> None:
-    assert used(Unbalanced()) < 4
-    assert used(Centre(0.05, 16)) > 8
-    assert used(Sinkhorn(0.05)) > 12
-
-
-def test_the_centre_follows_the_scores() -> None:
-    balance = Centre(0.05, 3)
-    scores, weight = torch.tensor([[0.5, 0.0, 0.0], [0.3, 0.0, 0.1], [9.0, 9.0, 9.0]]), torch.tensor([1.0, 1.0, 0.0])
-    for _ in range(100):
-        shares = balance(scores, weight)
-    torch.testing.assert_close(balance.centre, torch.tensor([0.4, 0.0, 0.05]), atol=1e-4, rtol=0)
-    assert shares[:2].argmax(1).tolist() == [0, 2]  # what is above the mean counts
-    balance(scores, torch.zeros(3))
-    torch.testing.assert_close(balance.centre, torch.tensor([0.4, 0.0, 0.05]), atol=1e-4, rtol=0)
+def test_mean_and_balance_keep_all_from_one_prototype() -> None:
+    assert used(None) < 3
+    assert used(balance=False) > 5
+    assert used(balance=True) > 12
 
 
 def test_hidden_patches_are_blocks_of_the_shares_that_are_asked_for() -> None:
@@ -221,7 +227,7 @@ def recipe(tmp_path: Path, config: TeacherConfig = ALL, **options: object) -> Ob
     )
 
 
-@pytest.mark.parametrize("config", [ALL, replace(ALL, balance="centre", agree="contrast")])
+@pytest.mark.parametrize("config", [ALL, replace(ALL, balance=False, agree="contrast")])
 def test_a_taught_run_goes_on_bit_for_bit_with_other_terms(config: TeacherConfig, tmp_path: Path) -> None:
     chosen = recipe(tmp_path, config, checkpoint_every=3)
     whole = engine.train(make_task(chosen), chosen.train, tmp_path / "whole")
@@ -306,8 +312,8 @@ def shared_gradients(rank: int, world: int) -> list[Tensor]:
     ours.requires_grad_()
     first, second = (half.chunk(world)[rank] for half in pairs)
     found = [
-        distilled(first @ weight, second, valid.chunk(world)[rank], ours, theirs, 0.1, balance)
-        for balance in (Sinkhorn(0.05), Centre(0.05, 6))
+        distilled(first @ weight, second, valid.chunk(world)[rank], ours, theirs, 0.1, TeacherConfig(balance=balance))
+        for balance in (False, True)
     ]
     return list(torch.autograd.grad(found[0] + found[1], (weight, ours)))
 
@@ -328,11 +334,11 @@ def test_two_processes_and_one_agree(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("balance", ["sinkhorn", "centre"])
-def test_graphs_learn_as_without(balance: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("balance", [False, True])
+def test_graphs_learn_as_without(balance: bool, tmp_path: Path) -> None:
     curves = []
     for graph in (False, True):
-        config = replace(ALL, balance=balance)  # type: ignore[arg-type]
+        config = replace(ALL, balance=balance)
         chosen = recipe(tmp_path, config, device="cuda", graph=graph, precision="float32")
         engine.train(make_task(chosen), chosen.train, tmp_path / str(graph))
         curves.append(torch.tensor(read_curve(tmp_path / str(graph))[1]))

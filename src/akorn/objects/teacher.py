@@ -1,9 +1,10 @@
 """Self-distillation: the student says of a view what its teacher, the moving average of its weights, says of another.
 
-L = −Σ_k q_k log p_k,    p = softmax(cos(z, prototypes)/τ) of the student,    q = assignments of the teacher
+L = −Σ_k q_k log p_k,    p = softmax(cos(z − z̄, prototypes)/τ) of the student,    q = assignments of the teacher
 
-q has no gradient, and is balanced so that not all are assigned to one prototype. `TeacherConfig` has the settings.
-Shapes never depend on data, so that a step can be recorded as a CUDA graph.
+z̄ is the mean over the batch. At first all patches look nearly the same to a network, and what they have in common hides
+how they differ; later all could end at one prototype. q has no gradient, and is balanced besides. `TeacherConfig` has the
+settings. Shapes never depend on data, so that a step can be recorded as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from akorn.objects.net import ObjectsNet, as_tokens
 from akorn.objects.places import Grid, matches_between
 from akorn.objects.teacher_config import TERMS, TeacherConfig
 
-_CENTRE = 0.1  # share of the newest batch in the running mean of scores
-
 
 class TeacherParts(nn.Module):
     """What student and teacher have besides the model: heads, prototypes, and the vector of hidden patches.
@@ -40,7 +39,6 @@ class TeacherParts(nn.Module):
         self.prototypes = nn.ParameterDict(
             {kind: torch.randn(config.prototype_count, channels) for kind in kinds if kind != "contrast"}
         )
-        self.balance = nn.ModuleDict({name: _balance(config) for name in TERMS if getattr(config, name)})
         self.token = nn.Parameter(torch.zeros(channels)) if config.hidden else None
 
     def kind(self, term: str) -> str:
@@ -48,38 +46,6 @@ class TeacherParts(nn.Module):
         if term == "places" and self.config.agree == "contrast":
             return "contrast"
         return "pictures" if term == "pictures" else "patches"
-
-
-class Sinkhorn(nn.Module):
-    """Assignments [R, K] from scores, each prototype about as often as any other; rows with weight 0 take no part."""
-
-    def __init__(self, temperature: float) -> None:
-        super().__init__()
-        self.temperature = temperature
-
-    def forward(self, scores: Tensor, weight: Tensor) -> Tensor:
-        """Scores [R, K], weights [R] → assignments [R, K]."""
-        return balanced(scores, weight, self.temperature)
-
-
-class Centre(nn.Module):
-    """softmax((s − c)/τ), where c, the running mean of the scores, keeps one prototype from being chosen always."""
-
-    centre: Tensor
-
-    def __init__(self, temperature: float, count: int) -> None:
-        super().__init__()
-        self.temperature = temperature
-        self.register_buffer("centre", torch.zeros(count))
-
-    @torch.no_grad()
-    def forward(self, scores: Tensor, weight: Tensor) -> Tensor:
-        """Scores [R, K], weights [R] → assignments [R, K]; then c follows the mean of these scores."""
-        shares = ((scores - self.centre) / self.temperature).softmax(1)
-        total = weight.sum()
-        mean = (scores * weight[:, None]).sum(0) / total.clamp(min=1)
-        self.centre.lerp_(torch.where(total > 0, mean, self.centre), _CENTRE)
-        return shares
 
 
 class Seen(NamedTuple):
@@ -199,8 +165,7 @@ def _compared(student: ObjectsNet, teacher: ObjectsNet, term: str, rows: Rows, t
         second = parts.heads[kind](second).float()
     if kind == "contrast":
         return paired_contrast(first, second, valid, temperature, within=False)
-    prototypes = ours.prototypes[kind], parts.prototypes[kind]
-    return distilled(first, second, valid, *prototypes, temperature, ours.balance[term])
+    return distilled(first, second, valid, ours.prototypes[kind], parts.prototypes[kind], temperature, ours.config)
 
 
 def distilled(
@@ -210,31 +175,31 @@ def distilled(
     prototypes: Tensor,
     teachers: Tensor,
     temperature: float,
-    balance: nn.Module,
+    config: TeacherConfig,
 ) -> Tensor:
     """Cross-entropy of the student's prototypes with the teacher's assignments, of pairs [B, S, D]; a scalar.
 
-    valid: [B, S], the pairs that count. prototypes, teachers: the student's and the teacher's, [K, D]. balance: scores
-    [B·S, K] of the teacher and weights [B·S] → assignments [B·S, K].
+    valid: [B, S], the pairs that count. prototypes, teachers: the student's and the teacher's, [K, D].
     """
     with torch.autocast(student.device.type, enabled=False):
         both = torch.stack((student.float(), teacher.detach().float()), 2)  # [B, S, 2, D]
-        first, second = F.normalize(gather_with_gradient(both), dim=3).flatten(0, 1).unbind(1)  # [B·S of all, D] each
+        both = gather_with_gradient(both).flatten(0, 1)  # [B·S of all, 2, D]
         weight = gather_with_gradient(valid.float()).flatten()  # [B·S]
+        both = both - (both * weight[:, None, None]).sum(0) / weight.sum().clamp(min=1)
+        first, second = F.normalize(both, dim=2).unbind(1)  # [B·S, D] each
         logs = F.log_softmax(first @ F.normalize(prototypes.float(), dim=1).T / temperature, 1)
         with torch.no_grad():
-            assigned = balance(second @ F.normalize(teachers.float(), dim=1).T, weight)
+            scores = second @ F.normalize(teachers.float(), dim=1).T  # [B·S, K]
+            assigned = (
+                balanced(scores, weight, config.temperature)
+                if config.balance
+                else (scores / config.temperature).softmax(1)
+            )
         return -((assigned * logs).sum(1) * weight).sum() / weight.sum().clamp(min=1)
 
 
 def _parts(model: ObjectsNet) -> TeacherParts:
     return cast(TeacherParts, cast(nn.Module, model.extras).teacher)
-
-
-def _balance(config: TeacherConfig) -> nn.Module:
-    if config.balance == "centre":
-        return Centre(config.temperature, config.prototype_count)
-    return Sinkhorn(config.temperature)
 
 
 def _pairs(views: int) -> list[tuple[int, int]]:

@@ -43,9 +43,9 @@ class TeacherConfig:
     prototype_count: int = 512
     temperature: float = 0.05
     """Temperature of the teacher's assignments; the student's is `temperature` of the recipe."""
-    balance: Literal["sinkhorn", "centre"] = "sinkhorn"
-    """What keeps all from being assigned to one prototype: assignments balanced over the batch (Sinkhorn), or a running
-    mean of the teacher's scores that is subtracted from them."""
+    balance: bool = True
+    """Balance the teacher's assignments over the batch, so that every prototype is chosen about as often as any other
+    (Sinkhorn). Without it they are sharper, and nothing but the mean that is subtracted keeps all from being alike."""
 
     @property
     def used(self) -> bool:
