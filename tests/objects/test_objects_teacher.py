@@ -64,7 +64,7 @@ def pictures(count: int = 6, side: int = 24) -> Tensor:
         TeacherConfig(pictures=1.0, crops=2, prototype_count=8),
         TeacherConfig(hidden=0.5, prototype_count=8, balance=False),
         TeacherConfig(places=1.0, agree="contrast", samples=4),
-        TeacherConfig(hidden=1.0, places=2.0, agree="contrast", crops=1, prototype_count=8, samples=4),
+        TeacherConfig(pictures=1.0, hidden=1.0, places=2.0, agree="contrast", crops=1, prototype_count=8, samples=4),
     ],
 )
 def test_every_term_trains_the_student_and_never_the_teacher(config: TeacherConfig) -> None:
@@ -97,6 +97,18 @@ def test_distillation_is_the_cross_entropy_of_pairs_that_count() -> None:
         expected = distilled(first, second, valid, ours, theirs, 0.1, config)
         moved = torch.where(valid[:, :, None], second, torch.randn(3, 4, 5, generator=seeded(2)))
         torch.testing.assert_close(distilled(first, moved, valid, ours, theirs, 0.1, config), expected)
+
+
+def test_hidden_patches_are_compared_picture_by_picture() -> None:
+    tokens = torch.arange(2 * 3 * 16.0).view(2, 3, 16, 1)  # each token is its number
+    hidden = torch.rand(2, 3, 16, generator=seeded()) < 0.3
+    first, second, valid = lesson._hidden(tokens, -tokens, hidden, replace(ALL, samples=6), seeded())
+    assert first.shape == (3, 12, 1)
+    assert torch.equal(first, -second)
+    number = first[:, :, 0].long()
+    assert bool((number // 16 % 3 == torch.arange(3)[:, None]).all())
+    assert torch.equal(hidden.flatten()[number], valid)
+    assert int(valid.sum()) == int(hidden.sum(2).clamp(max=6).sum())
 
 
 def test_what_all_have_in_common_says_nothing() -> None:

@@ -3,8 +3,9 @@
 L = −Σ_k q_k log p_k,    p = softmax(cos(z − z̄, prototypes)/τ) of the student,    q = assignments of the teacher
 
 z̄ is the mean over the batch. At first all patches look nearly the same to a network, and what they have in common hides
-how they differ; later all could end at one prototype. q has no gradient, and is balanced besides. `TeacherConfig` has the
-settings. Shapes never depend on data, so that a step can be recorded as a CUDA graph.
+how they differ; later all could end at one prototype. q has no gradient, and is balanced besides. Patches can be
+contrasted with those of other pictures instead. `TeacherConfig` has the settings. Shapes never depend on data, so that
+a step can be recorded as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -22,30 +23,26 @@ from akorn.engine.contrastive import gather_with_gradient
 from akorn.objects.contrast import balanced, paired_contrast, pick, projection
 from akorn.objects.net import ObjectsNet, as_tokens
 from akorn.objects.places import Grid, matches_between
-from akorn.objects.teacher_config import TERMS, TeacherConfig
+from akorn.objects.teacher_config import TeacherConfig
 
 
 class TeacherParts(nn.Module):
     """What student and teacher have besides the model: heads, prototypes, and the vector of hidden patches.
 
-    `hidden` and `places` share head and prototypes, unless places are contrasted.
+    The terms of patches, `hidden` and `places`, share their head and prototypes.
     """
 
     def __init__(self, channels: int, config: TeacherConfig) -> None:
         super().__init__()
         self.config = config
-        kinds = sorted({self.kind(name) for name in TERMS if getattr(config, name)})
+        wanted = {"pictures": config.pictures, "patches": config.hidden or config.places}
+        kinds = [kind for kind, weight in wanted.items() if weight]
         self.heads = nn.ModuleDict({kind: projection(channels) for kind in kinds})
-        self.prototypes = nn.ParameterDict(
-            {kind: torch.randn(config.prototype_count, channels) for kind in kinds if kind != "contrast"}
-        )
+        self.prototypes = nn.ParameterDict()
+        for kind in kinds:
+            if kind == "pictures" or config.agree == "prototypes":
+                self.prototypes[kind] = torch.randn(config.prototype_count, channels)
         self.token = nn.Parameter(torch.zeros(channels)) if config.hidden else None
-
-    def kind(self, term: str) -> str:
-        """The name of a term's head."""
-        if term == "places" and self.config.agree == "contrast":
-            return "contrast"
-        return "pictures" if term == "pictures" else "patches"
 
 
 class Seen(NamedTuple):
@@ -84,7 +81,8 @@ def taught(
         rows["pictures"] = _pictures(tokens, theirs)
     if config.hidden:
         assert seen.hidden is not None
-        rows["hidden"] = _hidden(tokens[:2].flatten(0, 1), theirs.flatten(0, 1), seen.hidden[:both], config, generator)
+        hidden = seen.hidden[:both].unflatten(0, (2, -1))
+        rows["hidden"] = _hidden(tokens[:2], theirs, hidden, config, generator)
     if config.places:
         rows["places"] = _places(tokens, theirs, seen.apart, student.grid, config, generator)
     found = {name: _compared(student, teacher, name, each, temperature) for name, each in rows.items()}
@@ -138,10 +136,11 @@ def _pictures(tokens: Tensor, theirs: Tensor) -> Rows:
 
 
 def _hidden(tokens: Tensor, theirs: Tensor, hidden: Tensor, config: TeacherConfig, generator: torch.Generator) -> Rows:
-    """Hidden patches, drawn at random, of tokens [2·B, h·w, C]; hidden: [2·B, h·w]."""
+    """Hidden patches, drawn at random, of tokens [2, B, h·w, C]; hidden: [2, B, h·w]."""
     keys = torch.rand(hidden.shape, generator=generator, device=hidden.device) + hidden.float()
-    chosen = keys.topk(min(config.samples, keys.shape[1]), dim=1).indices  # [2·B, samples], hidden ones first
-    return pick(tokens, chosen), pick(theirs, chosen), hidden.gather(1, chosen)
+    chosen = keys.topk(min(config.samples, keys.shape[2]), dim=2).indices  # [2, B, samples], hidden ones first
+    first, second = (torch.cat([pick(each[view], chosen[view]) for view in range(2)], 1) for each in (tokens, theirs))
+    return first, second, hidden.gather(2, chosen).transpose(0, 1).flatten(1)  # [B, 2·samples, C] and [B, 2·samples]
 
 
 def _places(
@@ -159,11 +158,11 @@ def _places(
 def _compared(student: ObjectsNet, teacher: ObjectsNet, term: str, rows: Rows, temperature: float) -> Tensor:
     """The loss of a term."""
     ours, parts, (first, second, valid) = _parts(student), _parts(teacher), rows
-    kind = ours.kind(term)
+    kind = "pictures" if term == "pictures" else "patches"
     first = ours.heads[kind](first).float()
     with torch.no_grad():
         second = parts.heads[kind](second).float()
-    if kind == "contrast":
+    if kind not in ours.prototypes:
         return paired_contrast(first, second, valid, temperature, within=False)
     return distilled(first, second, valid, ours.prototypes[kind], parts.prototypes[kind], temperature, ours.config)
 

@@ -28,7 +28,8 @@ class TeacherConfig:
     places: float = 0.0
     """Patches that show the same place of a picture: the student's in one view, the teacher's in another."""
     agree: Literal["prototypes", "contrast"] = "prototypes"
-    """How `places` compares patches: by prototypes, or with other pictures' patches as negatives (NT-Xent)."""
+    """How `hidden` and `places` compare patches: by prototypes, or with other pictures' patches as negatives (NT-Xent),
+    which needs memory for all pairs of them: take few `samples`."""
     crops: int = 0
     """Further, smaller views of each picture for the student alone, in `pictures` and `places`. Each costs about half
     as much as the two views do."""
