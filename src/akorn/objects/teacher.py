@@ -46,14 +46,14 @@ class TeacherParts(nn.Module):
 
 
 class Seen(NamedTuple):
-    """What the student sees of a batch of B pictures: V views, two of each picture and then the crops."""
+    """What the student sees of a batch of B pictures: two views of each, the crops, and views with hidden patches."""
 
     images: Tensor
-    """[V, C, H, W]: all first views before all second ones, and so on."""
+    """[V, C, H, W]: all first views, all second ones, all first crops and so on, then those with hidden patches."""
     apart: list[Located]
-    """The views, each with B pictures."""
-    hidden: Tensor | None
-    """[V, h·w], bool: patches whose content is hidden."""
+    """The views and the crops, each with B pictures."""
+    hidden: Tensor
+    """[H, h·w], bool: patches whose content is hidden, in the last H of the images, which are the first H views."""
 
 
 Rows = tuple[Tensor, Tensor, Tensor]
@@ -75,16 +75,16 @@ def taught(
         seen = look(images, views, student, augment, generator)
         known = teacher.features(views.images, None, generator)  # [2·B, C, h, w]
     features = _features(student, seen, generator)  # [V, C, h, w]
-    tokens, theirs = (as_tokens(each).unflatten(0, (-1, len(images))) for each in (features, known))  # [V/B, B, h·w, C]
+    clear, again = len(features) - len(seen.hidden), len(seen.hidden)
+    tokens, theirs = as_tokens(features), as_tokens(known)  # [V, h·w, C], [2·B, h·w, C]
+    ours, by_teacher = (each.unflatten(0, (-1, len(images))) for each in (tokens[:clear], theirs))  # [views, B, h·w, C]
     rows: dict[str, Rows] = {}
     if config.pictures:
-        rows["pictures"] = _pictures(tokens, theirs)
+        rows["pictures"] = _pictures(ours, by_teacher)
     if config.hidden:
-        assert seen.hidden is not None
-        hidden = seen.hidden[:both].unflatten(0, (2, -1))
-        rows["hidden"] = _hidden(tokens[:2], theirs, hidden, config, generator)
+        rows["hidden"] = _hidden(tokens[clear:], theirs[:again], seen.hidden, config, generator)
     if config.places:
-        rows["places"] = _places(tokens, theirs, seen.apart, student.grid, config, generator)
+        rows["places"] = _places(ours, by_teacher, seen.apart, student.grid, config, generator)
     found = {name: _compared(student, teacher, name, each, temperature) for name, each in rows.items()}
     return features[:both], found
 
@@ -96,34 +96,34 @@ def look(images: Tensor, views: Located, model: ObjectsNet, augment: AugmentConf
         smaller, size = replace(augment, scale=config.crop_scale), (views.images.shape[2], views.images.shape[3])
         crops = located_views(images, smaller, generator, size=size, copies=config.crops)
         apart += crops.apart(config.crops)
-    seen, hidden = torch.cat([each.images for each in apart]), None
-    if config.hidden:
-        blocks = hidden_blocks(len(views.images), model.grid, config, generator)
-        none = blocks.new_zeros(len(seen) - len(blocks), blocks.shape[1])  # nothing is hidden in crops
-        hidden = torch.cat((blocks, none))
-    return Seen(seen, apart, hidden)
+    seen = torch.cat([each.images for each in apart])
+    if not config.hidden:
+        return Seen(seen, apart, torch.zeros(0, model.grid[0] * model.grid[1], dtype=torch.bool, device=seen.device))
+    again = max(1, round(config.hide * len(images)))
+    hidden = hidden_blocks(again, model.grid, config.blocks, generator)
+    return Seen(torch.cat((seen, views.images[:again])), apart, hidden)
 
 
-def hidden_blocks(count: int, grid: Grid, config: TeacherConfig, generator: torch.Generator) -> Tensor:
+def hidden_blocks(count: int, grid: Grid, share: tuple[float, float], generator: torch.Generator) -> Tensor:
     """Which patches of views are hidden: [count, h·w], bool.
 
-    In a view, with probability `hide`, a share of the patches drawn from `blocks`, where smoothed noise is largest: so
-    they lie together.
+    A share of the patches, drawn from the range, where smoothed noise is largest: so they lie together.
     """
-    chance, share = torch.rand(2, count, generator=generator, device=generator.device)
-    noise = torch.rand(count, 1, *grid, generator=generator, device=generator.device)
-    smooth = F.avg_pool2d(noise, 5, 1, 2, count_include_pad=False).flatten(1)  # [count, h·w]
-    low, high = config.blocks
-    number = (smooth.shape[1] * (low + (high - low) * share)).round() * (chance < config.hide)
-    return smooth.argsort(1, descending=True).argsort(1) < number[:, None]
+    shares = torch.rand(count, 1, generator=generator, device=generator.device)
+    noise = torch.rand(count, 1, grid[0] + 4, grid[1] + 4, generator=generator, device=generator.device)
+    smooth = F.avg_pool2d(noise, 5, 1).flatten(1)  # [count, h·w]
+    number = (smooth.shape[1] * (share[0] + (share[1] - share[0]) * shares)).round()
+    return smooth.argsort(1, descending=True).argsort(1) < number
 
 
 def _features(model: ObjectsNet, seen: Seen, generator: torch.Generator) -> Tensor:
     """The student's features [V, C, h, w] of what it sees; hidden patches are replaced by a learned vector."""
     token = _parts(model).token
-    if seen.hidden is None or token is None:
+    if token is None:
         return model.features(seen.images, None, generator)
-    where, instead = seen.hidden.unflatten(1, model.grid)[:, None], token[None, :, None, None]
+    none = seen.hidden.new_zeros(len(seen.images) - len(seen.hidden), seen.hidden.shape[1])
+    where = torch.cat((none, seen.hidden)).unflatten(1, model.grid)[:, None]  # [V, 1, h, w]
+    instead = token[None, :, None, None]
     return model.features(seen.images, None, generator, lambda c: torch.where(where, instead.to(c.dtype), c))
 
 
@@ -136,11 +136,10 @@ def _pictures(tokens: Tensor, theirs: Tensor) -> Rows:
 
 
 def _hidden(tokens: Tensor, theirs: Tensor, hidden: Tensor, config: TeacherConfig, generator: torch.Generator) -> Rows:
-    """Hidden patches, drawn at random, of tokens [2, B, h·w, C]; hidden: [2, B, h·w]."""
+    """Hidden patches, drawn at random, of tokens [H, h·w, C] of as many pictures; hidden: [H, h·w]."""
     keys = torch.rand(hidden.shape, generator=generator, device=hidden.device) + hidden.float()
-    chosen = keys.topk(min(config.samples, keys.shape[2]), dim=2).indices  # [2, B, samples], hidden ones first
-    first, second = (torch.cat([pick(each[view], chosen[view]) for view in range(2)], 1) for each in (tokens, theirs))
-    return first, second, hidden.gather(2, chosen).transpose(0, 1).flatten(1)  # [B, 2·samples, C] and [B, 2·samples]
+    chosen = keys.topk(min(config.samples, keys.shape[1]), dim=1).indices  # [H, samples], hidden ones first
+    return pick(tokens, chosen), pick(theirs, chosen), hidden.gather(1, chosen)
 
 
 def _places(

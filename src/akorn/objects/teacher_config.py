@@ -24,7 +24,7 @@ class TeacherConfig:
     """Whole pictures: a view is assigned to the prototypes to which the teacher assigns the other view (as in DINO)."""
     hidden: float = 0.0
     """Hidden patches are assigned to the prototypes to which the teacher, which sees them, assigns them (as in iBOT).
-    All terms of the loss then see views with hidden patches."""
+    The other terms see no view with hidden patches."""
     places: float = 0.0
     """Patches that show the same place of a picture: the student's in one view, the teacher's in another."""
     agree: Literal["prototypes", "contrast"] = "prototypes"
@@ -36,9 +36,9 @@ class TeacherConfig:
     crop_scale: tuple[float, float] = (0.05, 0.25)
     """The range of such a crop's share of the picture's area."""
     hide: float = 0.5
-    """The share of the views in which patches are hidden."""
+    """The share of the pictures whose first view the student sees once more, with hidden patches."""
     blocks: tuple[float, float] = (0.1, 0.5)
-    """The range of the share of patches that is hidden in such a view, in connected blocks."""
+    """The range of the share of patches that is hidden there, in connected blocks."""
     samples: int = 32
     """Patches per view that `hidden` and `places` compare."""
     prototype_count: int = 512
