@@ -230,7 +230,7 @@ def recipe(tmp_path: Path, config: TeacherConfig = ALL, **options: object) -> Ob
     return replace(
         chosen,
         model=SMALL,
-        loss=replace(chosen.loss, dense=1.0, teacher=config),
+        loss=replace(chosen.loss, teacher=config),
         data=replace(chosen.data, path=folder, size=24),
         train=replace(chosen.train, **train),
     )

@@ -64,14 +64,11 @@ def photos_akorn_dense() -> ObjectsRecipe:
 
 @RECIPES.add
 def photos_akorn_teacher() -> ObjectsRecipe:
-    """AKOrN on photographs: SimCLR, and a teacher, the moving average of the weights; needs --data.
-
-    The views are larger crops than SimCLR's, so that they share more of the picture.
-    """
-    recipe = _photos(_AKORN, LossConfig(teacher=TeacherConfig(pictures=1.0, hidden=1.0, places=1.0)))
+    """AKOrN on photographs: SimCLR, single patches, and a teacher, the moving average of the weights; needs --data."""
+    teacher = TeacherConfig(pictures=1.0, hidden=1.0, places=1.0)
+    recipe = _photos(_AKORN, LossConfig(dense=1.0, within=False, teacher=teacher))
     ema = EmaConfig(decay=0.99, every=1, after=0, warmup=False, final=1.0)
-    data = replace(recipe.data, augment=replace(_VIEWS, scale=(0.25, 1.0)))
-    return replace(recipe, data=data, train=replace(recipe.train, ema=ema))
+    return replace(recipe, train=replace(recipe.train, ema=ema))
 
 
 @RECIPES.add
