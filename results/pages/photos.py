@@ -19,6 +19,11 @@ from results.pages.trials import is_trial
 _INPUT = 64
 _ANY = ("data.path", "data.bad", "train.checkpoint_minutes", "init")
 _STEPS = 1500  # of a trial
+_TRIAL = (
+    *("train.steps", "train.batch_size", "train.schedule.warmup", "train.checkpoint", "train.tensorboard"),
+    *("data.path", "data.size", "valid."),
+)
+"""How the overrides begin that all trials of a loss share, and that are not what is tried."""
 
 PROTOCOL = (
     "Masks are compared at 256 × 256, on the largest square in the middle of each picture. The model sees pictures of"
@@ -111,11 +116,18 @@ def _errors(records: Sequence[Record]) -> str:
 
 
 def _tried(label: str, recipe: str, /, **changed: object) -> Row:
-    """A short training, scored at its end on all of VOC's training pictures with masks."""
+    """A short training, scored at its end on all of VOC's training pictures with masks.
+
+    changed: its other overrides, named without their "loss." and with "__" for dots.
+    """
 
     def fits(record: Record) -> bool:
         said = record.get("overrides", {})
-        others = {key.rpartition(".")[2]: value for key, value in said.items() if key.startswith(("loss", "train.opt"))}
+        others = {
+            key.removeprefix("loss.").replace(".", "__"): value
+            for key, value in said.items()
+            if not key.startswith(_TRIAL)
+        }
         same = (record["kind"], record["name"], said.get("train.steps")) == ("train", recipe, _STEPS)
         return same and said.get("valid.count") == VOC_TRAIN.pictures and others == changed
 
@@ -176,7 +188,7 @@ LOSSES = Table(
     (
         _tried("ItrSA, SimCLR", "photos_itrsa"),
         _tried("AKOrN, SimCLR", _AKORN),
-        _tried("AKOrN, SimCLR, Muon instead of Adam", _AKORN, name="muon"),
+        _tried("AKOrN, SimCLR, Muon instead of Adam", _AKORN, train__optimiser__name="muon"),
         _tried("AKOrN, regions of similar colour alone", _AKORN, simclr=0.0, regions=1.0),
         _tried("AKOrN, SimCLR and regions", _AKORN, regions=1.0),
         _tried("AKOrN, prototypes alone", _AKORN, simclr=0.0, prototypes=1.0),

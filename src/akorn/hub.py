@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 from abc import ABC
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -85,6 +86,8 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     """The room that the model belongs to."""
     config: Any
     """The settings that it was built from: a dataclass of its room's `ARCHITECTURES`."""
+    besides: ClassVar[tuple[str, ...]] = ()
+    """How the names of tensors begin that training adds, and that are no part of the finished model."""
 
     @property
     def architecture(self) -> str:
@@ -96,8 +99,12 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
         return as_json(self.config)
 
     def stored_state(self) -> dict[str, Tensor]:
-        """The weights that belong into the model's folder: all of them, unless a room says otherwise."""
-        return self.state_dict()
+        """The weights that belong into the model's folder: all but those that only training needs."""
+        return self.finished(self.state_dict())
+
+    def finished(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The weights, such as those of a checkpoint, without those that only training needs."""
+        return {name: tensor for name, tensor in weights.items() if not name.startswith(self.besides)}
 
     def save_pretrained(
         self,

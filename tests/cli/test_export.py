@@ -43,6 +43,17 @@ def test_a_run_gives_either_weights(akorn_here: Akorn, tmp_path: Path) -> None:
     assert any(not torch.equal(average[name], value) for name, value in last.items())
 
 
+def test_a_run_whose_loss_learns_something_besides_gives_the_model_alone(akorn_here: Akorn, tmp_path: Path) -> None:
+    words = ["train", "tetrominoes_akorn", *TINY, "--train.ema.after", 0, "--loss.dense", 1, "--loss.teacher.hidden", 1]
+    assert akorn_here(*words, "--out", "run").returncode == 0
+    for which in ("average", "last"):
+        assert akorn_here("export", "run", "--weights", which).returncode == 0
+    average, trained = (load_model(tmp_path / "run" / name).state_dict() for name in ("model-average", "model"))
+    assert all(torch.equal(average[name], value) for name, value in trained.items())
+    last = load_model(tmp_path / "run" / "model-last").state_dict()
+    assert any(not torch.equal(average[name], value) for name, value in last.items())
+
+
 def test_a_run_gives_weights_in_8_bits(akorn_here: Akorn, tmp_path: Path) -> None:
     """Near to those in 16, in about half the bytes."""
     words = ["train", "tetrominoes_akorn", *TINY, "--model.channels", 128, "--out", "run"]

@@ -259,7 +259,7 @@ def test_every_run_tells_how_its_model_was_trained(tmp_path: Path) -> None:
     assert json.loads((result.folder / "training.json").read_text()) == {
         **{"recipe": "toy", "seed": 2, "precision": "float32", "weights": "last"},
         **{"overrides": {"data.path": "boards.csv"}, "steps": 3},
-        "ema": {"decay": 0.9, "every": 2, "after": 7, "warmup": True},
+        "ema": {"decay": 0.9, "every": 2, "after": 7, "warmup": True, "final": None},
     }
 
 

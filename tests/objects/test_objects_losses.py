@@ -20,7 +20,8 @@ from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
 from akorn.models import load_model
 from akorn.objects.config import AkornConfig, LossConfig
-from akorn.objects.losses import LossParts, balanced, hidden_patches, paired_contrast, swapped_prediction
+from akorn.objects.contrast import balanced, paired_contrast, swapped_prediction
+from akorn.objects.losses import LossParts, hidden_patches
 from akorn.objects.model import build
 from akorn.objects.places import colour_regions, feature_regions, matches, patch_at, places, region_means, seen_regions
 from akorn.objects.recipes_photos import photos_akorn

@@ -15,6 +15,7 @@ from akorn.engine.config import flatten
 from akorn.errors import AkornError
 from akorn.objects.data.sets import GENERATED
 from akorn.objects.recipes import RECIPES
+from akorn.objects.teacher_config import TeacherConfig
 
 FILE = Path(__file__).parents[2] / "results" / "trials.toml"
 TRIALS = {
@@ -44,6 +45,7 @@ BOTH = {
     "data.endless": False, "valid.size": None, "loss.simclr": 1.0, "loss.dense": 0.0, "loss.regions": 0.0,
     "loss.masked": 0.0, "loss.prototypes": 0.0, "loss.samples": 8, "loss.region_count": 8, "loss.within": True,
     "loss.hidden": 0.6, "loss.prototype_count": 512, "loss.alike": "colours",
+    "train.ema.final": None, **flatten({"loss.teacher": json.loads(json.dumps(asdict(TeacherConfig())))}),
 }  # fmt: skip
 REMOVED: dict[str, dict[str, Any]] = {
     "shapes_vit": {

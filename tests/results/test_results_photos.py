@@ -80,6 +80,8 @@ def test_trials_have_a_table_of_their_own() -> None:
     assert filled(trial(loss__regions=1.0), LOSSES) == ["AKOrN, SimCLR and regions"]
     assert filled(trial(train__optimiser__name="muon"), LOSSES) == ["AKOrN, SimCLR, Muon instead of Adam"]
     assert filled(trial(loss__regions=2.0), LOSSES) == []
+    for other in ("train__ema__decay", "model__image_size", "loss__teacher__regions", "data__augment__flip", "init"):
+        assert filled(trial(loss__regions=1.0, **{other: 1.0}), LOSSES) == []
     assert filled(trial(valid__count=320), LOSSES) == []
     assert filled(trial(), PHOTOS) == []
 

@@ -46,14 +46,24 @@ class Located:
     mirrored: Tensor
     """[V], bool: whether the view is flipped left to right."""
 
+    def apart(self, copies: int = 2) -> list[Located]:
+        """All first views, all second ones and so on, if there are `copies` views of each picture."""
+        columns = (each.chunk(copies) for each in (self.images, self.boxes, self.mirrored))
+        return [Located(*each) for each in zip(*columns, strict=True)]
+
 
 def located_views(
-    images: Tensor, config: AugmentConfig, generator: torch.Generator | None = None, *, size: Size | None = None
+    images: Tensor,
+    config: AugmentConfig,
+    generator: torch.Generator | None = None,
+    *,
+    size: Size | None = None,
+    copies: int = 2,
 ) -> Located:
-    """`two_views`, with the same random numbers, and where they lie."""
+    """`two_views`, with the same random numbers, and where they lie; or another number of views of each picture."""
     if config.shift:
         raise ValueError(f"shifted views cannot be located: shift is {config.shift}, expected 0")
-    views, boxes, mirrored = _views(images, config, generator, size, 2, locate=True)
+    views, boxes, mirrored = _views(images, config, generator, size, copies, locate=True)
     height, width = images.shape[2:]
     if boxes is None:
         boxes = torch.zeros(len(views), 4, device=images.device)

@@ -129,7 +129,7 @@ def _of_run(run: Path, weights: Literal["average", "last"] | None) -> tuple[Chec
         say(f"{found.path}: contains no average of the weights yet, so the last weights are exported")
         which = "last"
     model = build(room_of_recipe(name), _part(found.facts["settings"], "model."))
-    load_weights(model, checkpoint.weights_of(found, which), found.path)
+    load_weights(model, model.finished(checkpoint.weights_of(found, which)), found.path)
     return found, model.eval(), which
 
 

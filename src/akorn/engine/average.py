@@ -1,5 +1,7 @@
 """The exponential moving average of a model's weights, on torch's `AveragedModel`."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
@@ -14,15 +16,16 @@ class Average:
 
     The first copy is taken after step `after`; updates follow at multiples of `every`. At training step s after the
     first copy d = min(decay, 1 − (1 + s)^(−2/3)), so that a short run soon forgets its first copy; without `warmup` it
-    is `decay` from the beginning. Buffers (the running statistics of BatchNorm) are averaged like the weights; whole
-    numbers are copied.
+    is `decay` from the beginning. With `final` the decay grows to it along half a cosine over the run's `steps`.
+    Buffers (the running statistics of BatchNorm) are averaged like the weights; whole numbers are copied.
     """
 
-    def __init__(self, model: nn.Module, config: EmaConfig) -> None:
-        self.config = config
+    def __init__(self, model: nn.Module, config: EmaConfig, steps: int = 0) -> None:
+        self.config, self.steps = config, steps
         self._decay = config.decay
         self._averaged = AveragedModel(model, multi_avg_fn=self._mix, use_buffers=True)
         self._averaged.eval().requires_grad_(False)
+        self.started = config.after == 0  # the initial weights are the first copy
 
     @property
     def model(self) -> nn.Module:
@@ -46,7 +49,7 @@ class Average:
         if step == self.config.after:
             self.started = False  # the first update is a copy
         if not self.started or step % self.config.every == 0:
-            self._decay = decay_at(self.config, step)
+            self._decay = decay_at(self.config, step, self.steps)
             self._averaged.update_parameters(model)
 
     def _mix(self, ours: _Tensors, theirs: _Tensors, _: Tensor | int) -> None:
@@ -57,11 +60,14 @@ class Average:
             torch._foreach_copy_(ours, theirs)
 
 
-def decay_at(config: EmaConfig, step: int) -> float:
-    """The share of the old average that is kept in the update after `step` training steps."""
+def decay_at(config: EmaConfig, step: int, steps: int = 0) -> float:
+    """The share of the old average that is kept in the update after `step` of `steps` training steps."""
+    decay = config.decay
+    if config.final is not None:
+        decay = config.final - (config.final - decay) * 0.5 * (1.0 + math.cos(math.pi * min(1.0, step / max(1, steps))))
     if not config.warmup:
-        return config.decay
-    return min(config.decay, 1.0 - (1.0 + step - config.after) ** (-2 / 3))
+        return decay
+    return min(decay, 1.0 - (1.0 + step - config.after) ** (-2 / 3))
 
 
 def tensors(model: nn.Module) -> list[Tensor]:

@@ -51,9 +51,13 @@ class EmaConfig:
     every: int = 10
     """Steps between updates."""
     after: int = 100
-    """The step after which the first copy is taken; until then the average is the model itself."""
+    """The step after which the first copy is taken; until then the average is the model itself. 0: the initial weights
+    are the first copy."""
     warmup: bool = True
     """Let the decay grow: at step s after the first copy it is min(decay, 1 − (1 + s)^(−2/3))."""
+    final: float | None = None
+    """The decay at the end of the run, which is reached along half a cosine; None: `decay` throughout. For an average
+    that is the teacher of the weights: 1."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ _FREE = {
 }
 
 
-_LATER = flatten({"carry": asdict(CarryConfig())})
+_LATER = flatten({"carry": asdict(CarryConfig()), "ema": {"final": EmaConfig.final}})
 """The values for runs whose checkpoints do not name these settings."""
 
 
@@ -158,6 +162,7 @@ def check(config: TrainConfig) -> None:
         ("ema.decay", e.decay, 0 <= e.decay < 1, "in [0, 1)"),
         ("ema.every", e.every, e.every >= 1, "1 or more"),
         ("ema.after", e.after, e.after >= 0, "0 or more"),
+        ("ema.final", e.final, e.final is None or 0 < e.decay <= e.final <= 1, "None, or from ema.decay (not 0) to 1"),
         (
             "precision",
             config.precision,
@@ -186,7 +191,7 @@ def differences(saved: Mapping[str, Any], now: TrainConfig) -> list[str]:
     A setting that the checkpoint does not know, because it is older, had its default value.
     """
     free = set(_FREE)
-    if now.schedule.name == "constant":  # with a constant schedule a run may become longer
+    if now.schedule.name == "constant" and now.ema.final is None:  # with constant schedules a run may become longer
         free |= {"epochs", "steps"}
     before, after = {**_LATER, **flatten(saved)}, flatten(asdict(now))
     names = [name for name in {**before, **after} if name not in free]

@@ -42,7 +42,9 @@ class TrainState:
         randomness.seed_everything(config.seed, "model")  # the same in every process
         self.model: nn.Module = task.build_model().to(self.device).train()
         processes.copy_from_main(tensors(self.model))
-        self.ema = Average(self.model, config.ema) if config.ema.decay else None
+        self.ema = Average(self.model, config.ema, steps) if config.ema.decay else None
+        if self.ema:
+            task.taught_by(self.ema.model)
         self.parameters = optimiser.trainable(self.model)
         saved = self.model.state_dict()
         self.buffers = [b for name, b in self.model.named_buffers() if name in saved]

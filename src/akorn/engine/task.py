@@ -59,6 +59,14 @@ class Task(Protocol):
         """Return the training data on `device`."""
         ...
 
+    def taught_by(self, average: nn.Module) -> None:
+        """Take the moving average of the weights, which the loss may use as a teacher; called once, if there is one.
+
+        It is in eval mode, gets no gradients, is saved in checkpoints and changes in place after every step, also where
+        the loss is recorded as a CUDA graph. It has no copy of the weights before step `ema.after`.
+        """
+        return
+
     def choose(self) -> Hashable:
         """Draw what the host decides for the next loss, such as a number of steps, from torch's CPU generator."""
         return None

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from akorn.augment.config import AugmentConfig
 from akorn.engine.config import TrainConfig
 from akorn.errors import AkornError
+from akorn.objects.teacher_config import TeacherConfig, check_teacher
 from akorn.registry import Architectures
 from akorn.settings import check_fields
 
@@ -180,7 +181,7 @@ class LossConfig:
     """What is minimised: a sum of terms with these weights, none of which needs labels. By default SimCLR alone.
 
     SimCLR compares whole pictures. The other terms compare what two views show of the same place, or predict patches
-    that are hidden.
+    that are hidden; those of `teacher` learn from the moving average of the weights.
     """
 
     simclr: float = 1.0
@@ -207,6 +208,7 @@ class LossConfig:
     hidden: float = 0.6
     """The share of patches that `masked` hides."""
     prototype_count: int = 512
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,8 @@ def check_loss(loss: LossConfig) -> None:
     for name, value in weights.items():
         if not 0 <= value < float("inf"):
             raise AkornError(f"loss.{name} is {value}, expected 0 or more")
-    if not any(weights.values()):
+    check_teacher(loss.teacher)
+    if not any(weights.values()) and not loss.teacher.used:
         raise AkornError(f"all terms of the loss have the weight 0: expected one of {', '.join(weights)} above 0")
     for name, least in (("samples", 1), ("region_count", 2), ("prototype_count", 2)):
         if getattr(loss, name) < least:

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from akorn.augment.image_batch import as_float
 from akorn.augment.views import Located
-from akorn.engine.contrastive import gather_with_gradient
 from akorn.objects.config import LossConfig, ModelConfig
+from akorn.objects.contrast import paired_contrast, pick, projection, swapped_prediction
 from akorn.objects.net import ObjectsNet, as_tokens
 from akorn.objects.places import colour_regions, feature_regions, matches, region_means, seen_regions
-
-_SHARPNESS, _ROUNDS = 0.05, 3  # of the balanced assignment to prototypes
+from akorn.objects.teacher import TeacherParts
 
 
 class LossParts(nn.Module):
@@ -29,15 +28,16 @@ class LossParts(nn.Module):
         super().__init__()
         channels = model.channels
         compared = [name for name in ("dense", "regions", "prototypes") if getattr(loss, name)]
-        self.project = nn.ModuleDict({name: _head(channels) for name in compared})
+        self.project = nn.ModuleDict({name: projection(channels) for name in compared})
         self.prototypes = nn.Parameter(torch.randn(loss.prototype_count, channels)) if loss.prototypes else None
         self.token = nn.Parameter(torch.zeros(channels)) if loss.masked else None
         self.pixels = nn.Linear(channels, model.image_channels * model.patch**2) if loss.masked else None
+        self.teacher = TeacherParts(channels, loss.teacher) if loss.teacher.used else None
 
 
 def needs_parts(loss: LossConfig) -> bool:
     """Whether the loss has a term that learns something besides the model."""
-    return bool(loss.dense or loss.regions or loss.masked or loss.prototypes)
+    return bool(loss.dense or loss.regions or loss.masked or loss.prototypes or loss.teacher.used)
 
 
 def terms(
@@ -55,7 +55,7 @@ def terms(
     found = {}
     if loss.dense or loss.prototypes:
         chosen, there, inside = matches(views, grid, loss.samples, generator)
-        pair = [_pick(half, which) for half, which in zip(tokens.chunk(2), (chosen, there), strict=True)]
+        pair = [pick(half, which) for half, which in zip(tokens.chunk(2), (chosen, there), strict=True)]
     if loss.dense:
         first, second = (parts.project["dense"](half).float() for half in pair)
         found["dense"] = paired_contrast(first, second, inside, temperature, within=loss.within)
@@ -85,59 +85,6 @@ def _regions(model: ObjectsNet, images: Tensor, loss: LossConfig, generator: tor
         return feature_regions(model.features(seen, None, generator), loss.region_count)
 
 
-def paired_contrast(first: Tensor, second: Tensor, valid: Tensor, temperature: float, *, within: bool = True) -> Tensor:
-    """NT-Xent of pairs [B, S, D] of patches or regions, several per picture, where `valid` [B, S]; a scalar.
-
-    As `nt_xent`, with S pairs per picture. Pairs that are not valid are ignored. within: whether the other pairs of
-    the same picture count as different; otherwise only those of other pictures do.
-    """
-    with torch.autocast(first.device.type, enabled=False):
-        views = torch.stack((first, second), 1).float()  # [B, 2, S, D]
-        views = gather_with_gradient(F.normalize(views, dim=3)).transpose(0, 1)  # [2, B of all, S, D]
-        known = gather_with_gradient(valid.float()).flatten() > 0  # [B·S]
-        _, pictures, samples, size = views.shape
-        flat = views.reshape(-1, size)
-        count = pictures * samples
-        rows = torch.arange(2 * count, device=flat.device)
-        partner = rows.roll(count)
-        hidden = (rows[:, None] == rows) | ~known.repeat(2)
-        if not within:
-            owner = rows % count // samples
-            hidden |= owner[:, None] == owner
-        hidden &= partner[:, None] != rows
-        each = F.cross_entropy((flat @ flat.T / temperature).masked_fill(hidden, -torch.inf), partner, reduction="none")
-        weight = known.repeat(2).float()
-        return (each * weight).sum() / weight.sum().clamp(min=1)
-
-
-def swapped_prediction(first: Tensor, second: Tensor, valid: Tensor, prototypes: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy of each view's prototypes with the balanced assignment of the other's, pairs [B, S, D]; a scalar.
-
-    L = −½ Σ (q₂ log p₁ + q₁ log p₂),    p = softmax(cos(z, prototypes)/τ),   q = `balanced`, without gradient
-    """
-    with torch.autocast(first.device.type, enabled=False):
-        views = gather_with_gradient(torch.stack((first, second), 1).float()).transpose(0, 1).flatten(1, 2)
-        weight = gather_with_gradient(valid.float()).flatten()  # [B·S]
-        scores = F.normalize(views, dim=2) @ F.normalize(prototypes.float(), dim=1).T  # [2, B·S, K]
-        logs = F.log_softmax(scores / temperature, 2)
-        with torch.no_grad():
-            assigned = torch.stack([balanced(one, weight) for one in scores])
-        each = -(assigned.flip(0) * logs).sum(2).mean(0)  # [B·S]
-        return (each * weight).sum() / weight.sum().clamp(min=1)
-
-
-def balanced(scores: Tensor, weight: Tensor) -> Tensor:
-    """Soft assignments [P, K] of points to prototypes, each of which gets about the same share (Sinkhorn).
-
-    Rows with weight 0 take no part; all rows sum to 1.
-    """
-    shares = torch.exp((scores - scores.amax()) / _SHARPNESS) * weight[:, None]
-    for _ in range(_ROUNDS):
-        shares = shares / shares.sum(0, keepdim=True).clamp(min=1e-12)
-        shares = shares / shares.sum(1, keepdim=True).clamp(min=1e-12)
-    return shares
-
-
 def hidden_patches(model: ObjectsNet, images: Tensor, share: float, generator: torch.Generator) -> Tensor:
     """Mean squared error of the pixels of hidden patches, predicted from the others; a scalar.
 
@@ -160,13 +107,3 @@ def hidden_patches(model: ObjectsNet, images: Tensor, share: float, generator: t
     target = (target - target.mean(2, keepdim=True)) / (target.var(2, keepdim=True, correction=0) + 1e-2).sqrt()
     error = (predicted - target).square().mean(2)
     return (error * hidden).sum() / hidden.sum()
-
-
-def _head(channels: int) -> nn.Sequential:
-    """As SimCLR's: ch → 4ch → ReLU → ch."""
-    return nn.Sequential(nn.Linear(channels, 4 * channels), nn.ReLU(), nn.Linear(4 * channels, channels))
-
-
-def _pick(tokens: Tensor, which: Tensor) -> Tensor:
-    """Tokens [B, P, C] at `which` [B, S] → [B, S, C]."""
-    return tokens.gather(1, which[:, :, None].expand(-1, -1, tokens.shape[2]))

@@ -37,6 +37,7 @@ class ObjectsNet(HubModel):
     """What all object-discovery models have in common."""
 
     task: ClassVar[str] = "objects"
+    besides: ClassVar[tuple[str, ...]] = ("extras.",)
     random_start: ClassVar[bool] = False
     """Whether the features depend on a random start."""
     compiled = False
@@ -56,10 +57,6 @@ class ObjectsNet(HubModel):
     def settings(self) -> dict[str, Any]:
         """The config as JSON values, for config.json."""
         return as_json(self.config)
-
-    def stored_state(self) -> dict[str, Tensor]:
-        """The weights without those of `extras`."""
-        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("extras.")}
 
     def forward(self, images: Tensor, steps: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The embedding that SimCLR trains, [B, C], float32: an MLP of the features' maximum over all patches."""

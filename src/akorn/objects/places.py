@@ -42,8 +42,15 @@ def matches(views: Located, grid: Grid, samples: int, generator: torch.Generator
 
     Three arrays [B, samples]: patches that the other view shows are drawn first.
     """
-    (first, second), (flipped, other) = views.boxes.chunk(2), views.mirrored.chunk(2)
-    there, inside = patch_at(places(first, flipped, grid), second, other, grid)  # [B, h·w]
+    first, second = views.apart()
+    return matches_between(first, second, grid, samples, generator)
+
+
+def matches_between(
+    first: Located, second: Located, grid: Grid, samples: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `matches`, for views of the same pictures that are kept apart."""
+    there, inside = patch_at(places(first.boxes, first.mirrored, grid), second.boxes, second.mirrored, grid)  # [B, h·w]
     keys = torch.rand(inside.shape, generator=generator, device=inside.device) + inside.float()
     chosen = keys.topk(min(samples, keys.shape[1]), dim=1).indices  # [B, samples]
     return chosen, there.gather(1, chosen), inside.gather(1, chosen)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from akorn.augment.config import AugmentConfig
-from akorn.engine.config import ScheduleConfig
+from akorn.engine.config import EmaConfig, ScheduleConfig
 from akorn.objects.config import (
     AkornConfig,
     DataConfig,
@@ -22,6 +22,7 @@ from akorn.objects.config import (
     ViTConfig,
 )
 from akorn.objects.recipe_list import RECIPES, published_training
+from akorn.objects.teacher_config import TeacherConfig
 
 _VIEWS = AugmentConfig(flip=0.5)
 
@@ -59,6 +60,15 @@ def photos_akorn_dense() -> ObjectsRecipe:
     A patch has the patches of other pictures as its negatives, not those of its own.
     """
     return _photos(_AKORN, LossConfig(dense=1.0, within=False), epochs=16)
+
+
+@RECIPES.add
+def photos_akorn_teacher() -> ObjectsRecipe:
+    """AKOrN on photographs: SimCLR, single patches, and a teacher, the moving average of the weights; needs --data."""
+    teacher = TeacherConfig(pictures=1.0, hidden=1.0, places=1.0)
+    recipe = _photos(_AKORN, LossConfig(dense=1.0, within=False, teacher=teacher))
+    ema = EmaConfig(decay=0.99, every=1, after=0, warmup=False, final=1.0)
+    return replace(recipe, train=replace(recipe.train, ema=ema))
 
 
 @RECIPES.add

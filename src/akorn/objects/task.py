@@ -27,13 +27,17 @@ from akorn.objects.data.sets import GENERATED, SETS
 from akorn.objects.evaluate import evaluate
 from akorn.objects.losses import LossParts, needs_parts, terms
 from akorn.objects.model import ObjectsNet, build
+from akorn.objects.teacher import taught
+from akorn.objects.teacher_config import TeacherConfig, check_average
 from akorn.runtime.json_files import read_object
 from akorn.runtime.processes import is_main
 from akorn.runtime.progress import progress_bar
 from akorn.settings import as_json
 
 _USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse", "endless": False}
-"""Settings of the data that came later, and their values for older runs. (So did the loss's `alike`.)"""
+"""Settings of the data that came later, and their values for older runs."""
+_LATER: dict[str, Any] = {"alike": "colours", "teacher": asdict(TeacherConfig())}
+"""The same of the loss."""
 
 
 class TrainingPictures:
@@ -69,6 +73,7 @@ class ObjectsTask(Task):
         self._pictures: PictureSet | None = None
         self._valid: PictureSet | None = None
         self._looked = False
+        self._teacher: nn.Module | None = None
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data, loss and start as JSON values."""
@@ -82,7 +87,7 @@ class ObjectsTask(Task):
         said = {"model": model, "data": data, "init": self._start(), "temperature": self.recipe.temperature}
         if self.recipe.loss != LossConfig():
             loss = asdict(self.recipe.loss)
-            said["loss"] = {name: value for name, value in loss.items() if (name, value) != ("alike", "colours")}
+            said["loss"] = {name: value for name, value in loss.items() if _LATER.get(name, ...) != value}
         return said
 
     def fingerprint(self) -> str:
@@ -112,6 +117,10 @@ class ObjectsTask(Task):
         pictures = to_device(training, device)
         return StreamedPictures(pictures) if isinstance(pictures, StreamedData) else TrainingPictures(pictures)
 
+    def taught_by(self, average: nn.Module) -> None:
+        """Keep the teacher, if the loss has one."""
+        self._teacher = average
+
     def loss(
         self, model: nn.Module, batch: Batch, generator: torch.Generator, choice: Hashable
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -134,7 +143,14 @@ class ObjectsTask(Task):
         recipe, side = self.recipe, self.recipe.model.image_size
         with torch.no_grad():
             views = located_views(images, recipe.data.augment, generator, size=(side, side))
-        features = model.features(views.images, None, generator)  # [2·B, C, h, w]
+        lessons: dict[str, Tensor] = {}
+        if recipe.loss.teacher.used:
+            assert isinstance(self._teacher, ObjectsNet), "the engine gives the task its teacher"
+            features, lessons = taught(
+                model, self._teacher, images, views, recipe.data.augment, recipe.temperature, generator
+            )
+        else:
+            features = model.features(views.images, None, generator)  # [2·B, C, h, w]
         found = terms(model, features, images, views, recipe.loss, recipe.temperature, generator)
         curves = {name: term.detach() for name, term in found.items()}
         if recipe.loss.simclr:
@@ -143,8 +159,10 @@ class ObjectsTask(Task):
             curves["simclr"] = found["simclr"].detach()
             with torch.no_grad():
                 curves["similarity"] = F.cosine_similarity(first, second).mean()
-        total = torch.stack([getattr(recipe.loss, name) * term for name, term in found.items()]).sum()
-        return total, curves
+        weighted = [getattr(recipe.loss, name) * term for name, term in found.items()]
+        weighted += [getattr(recipe.loss.teacher, name) * term for name, term in lessons.items()]
+        curves |= {f"teacher_{name}": term.detach() for name, term in lessons.items()}
+        return torch.stack(weighted).sum(), curves
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """FG-ARI and MBO on the validation pictures, if there are any with masks."""
@@ -166,9 +184,9 @@ class ObjectsTask(Task):
         return self.recipe.model.architecture.startswith("akorn")
 
     def compile(self, model: nn.Module) -> None:
-        """Compile one step of the trained model; its average is used too rarely to be compiled."""
+        """Compile one step of the trained model; its average, unless it teaches, is used too rarely to be compiled."""
         assert isinstance(model, ObjectsNet)
-        if model.training:
+        if model.training or self.recipe.loss.teacher.used:
             model.compile_step(dynamic=False)
 
     def _start(self) -> str | None:
@@ -269,6 +287,8 @@ def _check(recipe: ObjectsRecipe) -> None:
     check(recipe.model)
     check_augment(recipe.data.augment)
     check_loss(recipe.loss)
+    if recipe.loss.teacher.used:
+        check_average(recipe.train.ema)
     if needs_parts(recipe.loss) and recipe.data.augment.shift:
         raise AkornError("data.augment.shift moves what the loss compares: expected 0 with terms besides SimCLR's")
     if recipe.data.path is None and recipe.data.name not in GENERATED:
