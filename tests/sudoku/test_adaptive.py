@@ -269,6 +269,7 @@ def test_eval_records_the_effort(tmp_path: Path, boards: tuple[Tensor, Tensor], 
         (["--effort", "2x50"], "multiple of 32"),
         (["--sure", "0.9"], "belong to --effort"),
         (["--no-symmetries"], "belong to --effort"),
+        (["--no-symmetries", "--as-solve", "--votes", "2"], "belong to --effort"),
     ):
         assert status([*words, *wrong]) == 2
         assert said in capsys.readouterr().err
