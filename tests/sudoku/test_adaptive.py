@@ -268,6 +268,7 @@ def test_eval_records_the_effort(tmp_path: Path, boards: tuple[Tensor, Tensor], 
         (["--effort", "2x64", "--vote", "sum"], "goes by confidence"),
         (["--effort", "2x50"], "multiple of 32"),
         (["--sure", "0.9"], "belong to --effort"),
+        (["--effort", "2x64", "--stop", "valid", "--sure", "0.9"], "leave out --sure"),
         (["--no-symmetries"], "belong to --effort"),
         (["--no-symmetries", "--as-solve", "--votes", "2"], "belong to --effort"),
     ):
