@@ -1,6 +1,9 @@
 """Help fits the terminal, and its paragraphs have no stray line breaks."""
 
 import io
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +26,22 @@ def test_help_fits_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, told(words, capsys).splitlines())) <= 80
+
+
+def test_help_at_a_very_narrow_terminal_is_that_of_40_columns() -> None:
+    """In a process with little memory, of which tyro would take all with fewer than six columns."""
+    resource = pytest.importorskip("resource")
+    shown = [
+        subprocess.run(
+            [sys.executable, "-m", "akorn", "results", "--help"],
+            capture_output=True,
+            env={**os.environ, "COLUMNS": columns},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30)),
+            timeout=60,
+        ).stdout
+        for columns in ("1", "40")
+    ]
+    assert shown[0] == shown[1] != b""
 
 
 def test_paragraphs_are_joined(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

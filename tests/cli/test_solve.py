@@ -131,6 +131,7 @@ def test_the_bundled_puzzle_watching_and_an_animation(akorn_here: Akorn, model: 
         ([SOLVED, "--effort", "2x50"], ["multiple of 32", "50"]),
         ([SOLVED, "--sure", "2"], ["between 0 and 1", "2"]),
         ([SOLVED, "--effort", "2x64", "--steps", "3"], ["--steps and --votes fix the effort"]),
+        ([SOLVED, "--prefer-valid", "--sure", "0.9"], ["--prefer-valid ends the effort", "leave out --sure"]),
         ([SOLVED, "--vote", "energy"], ["--vote energy", "--steps"]),
     ],
 )

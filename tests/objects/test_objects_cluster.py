@@ -2,9 +2,13 @@
 clusters.
 """
 
+import weakref
+from typing import Any
+
 import pytest
 import torch
 from clustered_points import blobs, same
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from akorn.errors import AkornError
 from akorn.objects.cluster import average_linkage, cluster, partitions
@@ -67,6 +71,30 @@ def test_kmeans_finds_blobs_whatever_else_is_in_the_batch() -> None:
         assert same(ours, theirs)  # far apart, so that every method must agree
     torch.testing.assert_close(kmeans(points[2:3], 6, seed=3)[0], labels[2])
     assert torch.equal(kmeans(points, 6, seed=3), labels)
+
+
+class Living(TorchDispatchMode):
+    """Counts the arrays that exist at the same time."""
+
+    now = most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            self.now += 1
+            self.most = max(self.most, self.now)
+            weakref.finalize(made, self._gone)
+        return made
+
+    def _gone(self) -> None:
+        self.now -= 1
+
+
+def test_kmeans_keeps_no_array_per_cluster() -> None:
+    """Small arrays that stay split the memory that large ones free, so that it is never used again."""
+    with Living() as living:
+        kmeans(blobs(1, 90, 0.2), 80, steps=3)
+    assert living.most < 40
 
 
 def test_kmeans_reaches_a_minimum_of_lloyds_steps() -> None:

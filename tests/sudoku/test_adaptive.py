@@ -216,6 +216,14 @@ def test_solving_with_an_effort(boards: tuple[Tensor, Tensor]) -> None:
     assert all(answer.valid and not answer.at_limit for answer in right)
 
 
+@pytest.mark.parametrize("symmetries", [True, False])
+def test_starts_of_a_model_without_randomness_differ_by_their_symmetries_alone(symmetries: bool) -> None:
+    solver = Solver(net(ItrSAConfig(channels=16, heads=2)), "cpu")
+    answer = solver.solve(EXAMPLES["easy"], effort=Effort(4, 64, sure=1.0, symmetries=symmetries))
+    starts = 4 if symmetries else 1
+    assert (answer.votes, answer.effort) == (starts, 64 + starts * 64)
+
+
 @pytest.mark.parametrize(
     ("make_effort", "words"),
     [
@@ -260,7 +268,9 @@ def test_eval_records_the_effort(tmp_path: Path, boards: tuple[Tensor, Tensor], 
         (["--effort", "2x64", "--vote", "sum"], "goes by confidence"),
         (["--effort", "2x50"], "multiple of 32"),
         (["--sure", "0.9"], "belong to --effort"),
+        (["--effort", "2x64", "--stop", "valid", "--sure", "0.9"], "leave out --sure"),
         (["--no-symmetries"], "belong to --effort"),
+        (["--no-symmetries", "--as-solve", "--votes", "2"], "belong to --effort"),
     ):
         assert status([*words, *wrong]) == 2
         assert said in capsys.readouterr().err

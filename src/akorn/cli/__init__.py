@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from akorn._version import __version__
-from akorn.cli.help_text import Folded, joined_docstrings, unfolded
+from akorn.cli.help_text import Folded, columns, joined_docstrings, wide
 from akorn.cli.numbers import check_numbers
 from akorn.errors import AkornError
 from akorn.registry import unknown
@@ -136,8 +136,8 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
     told = io.StringIO()
     shown = Folded(sys.stdout if sys.stdout is not None else io.StringIO())  # tyro asks it for its encoding
     try:
-        width = contextlib.nullcontext() if {"-h", "--help"} & set(words) else unfolded()
-        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings(), width:
+        width = columns() if {"-h", "--help"} & set(words) else 100_000  # tyro cuts the words of its messages
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown), joined_docstrings(), wide(width):
             if default is None:
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}")
             else:

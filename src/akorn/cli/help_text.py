@@ -13,6 +13,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+NARROWEST = 40
+"""Columns that help has at least: tyro takes all memory if there are fewer than six."""
+
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -27,7 +30,7 @@ class Folded:
 
     def write(self, text: str) -> int:
         """Write what print passes on, with long lines folded between words; continued usage is indented."""
-        width = max(shutil.get_terminal_size().columns, 40)
+        width = columns()
         return int(self._stream.write("\n".join(_fold(line, width) for line in text.split("\n"))))
 
 
@@ -62,11 +65,16 @@ def joined_docstrings() -> Iterator[None]:
         docstring_parser.parse_from_object = read
 
 
+def columns() -> int:
+    """How wide help is: as wide as the terminal, unless that is very narrow."""
+    return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
 @contextlib.contextmanager
-def unfolded() -> Iterator[None]:
-    """While this lasts, tyro takes the terminal for a very wide one, and does not cut the words of its messages."""
+def wide(columns: int) -> Iterator[None]:
+    """While this lasts, tyro takes the terminal for one with so many columns."""
     before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100000"
+    os.environ["COLUMNS"] = str(columns)
     try:
         yield
     finally:

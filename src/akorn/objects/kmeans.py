@@ -54,14 +54,17 @@ def _starts(points: Tensor, draws: Tensor) -> Tensor:
     rows = torch.arange(len(points), device=points.device)
     count = points.shape[1]
     chosen = (draws[:, 0] * count).long().clamp(max=count - 1)
-    means = [points[rows, chosen]]
-    squares = (points - means[0][:, None]).square().sum(2)  # [B, P]
+    # One array for all means: an array per mean would stay in the gap that a large array left, and the next large one
+    # would no longer fit there. Memory would grow by one of them per cluster.
+    means = points.new_empty(len(points), draws.shape[1], points.shape[2])
+    means[:, 0] = points[rows, chosen]
+    squares = (points - means[:, :1]).square().sum(2)  # [B, P]
     for k in range(1, draws.shape[1]):
         heap = squares.cumsum(1)
         chosen = torch.searchsorted(heap, draws[:, k, None] * heap[:, -1:], right=True)[:, 0].clamp(max=count - 1)
-        means.append(points[rows, chosen])
-        squares = torch.minimum(squares, (points - means[-1][:, None]).square().sum(2))
-    return torch.stack(means, 1)
+        means[:, k] = points[rows, chosen]
+        squares = torch.minimum(squares, (points - means[:, k, None]).square().sum(2))
+    return means
 
 
 def _squares(points: Tensor, means: Tensor) -> Tensor:

@@ -211,13 +211,13 @@ class Solver:
             self.model, torch.from_numpy(np.stack(boards)), effort, seed=seed, precision=self.precision,
             energy=osc.energy, progress=progress,
         )  # fmt: skip
-        rounds, random = effort.rounds, self.model.random_start
+        rounds, several = effort.rounds, self.model.random_start or effort.symmetries
         columns = (
             found.answer.cpu().numpy(),
             found.energy.tolist() if self.model.has_energy else [None] * len(boards),
             found.confidence.tolist(),
             found.steps.tolist(),
-            [rounds[number][0] if random else 1 for number in found.round.tolist()],
+            [rounds[number][0] if several else 1 for number in found.round.tolist()],
             found.start.tolist(),
             found.used.tolist(),
             (~found.sure(effort)).tolist(),

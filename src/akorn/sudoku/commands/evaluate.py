@@ -155,12 +155,15 @@ def run(options: Options) -> int:
 
 def _check_effort(options: Options) -> None:
     """Refuse contradictory options, before torch is imported."""
+    fixed = options.steps is not None or options.votes is not None
+    if options.stop == "valid" and options.sure is not None:
+        raise AkornError("--stop valid ends the effort with a valid answer, however sure it is: leave out --sure")
     if options.effort is None:
         changed = options.sure is not None or options.stop != "confidence" or not options.symmetries
-        if changed and not options.as_solve:
+        if changed and (fixed or not options.as_solve):
             raise AkornError("--sure, --stop and --no-symmetries belong to --effort, such as --effort 64x2048")
         return
-    if options.steps is not None or options.votes is not None:
+    if fixed:
         raise AkornError("--effort chooses steps and votes by itself: leave out --steps and --votes")
     if options.vote not in (None, "confidence"):
         raise AkornError(f"--effort goes by confidence, got --vote {options.vote}")

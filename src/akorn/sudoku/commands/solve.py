@@ -118,6 +118,8 @@ def _check_amount(options: Options) -> None:
     fixed = options.steps is not None or options.votes is not None
     if fixed and (options.effort is not None or options.sure is not None or not options.symmetries):
         raise AkornError("--steps and --votes fix the effort: leave them out, or --effort, --sure and --no-symmetries")
+    if options.prefer_valid and options.sure is not None:
+        raise AkornError("--prefer-valid ends the effort with a valid answer, however sure it is: leave out --sure")
     if options.vote == "energy" and not fixed:
         raise AkornError(f"--vote energy compares starts of equal length: add --steps {STEPS} or --votes {VOTES}")
     _effort(options, "cpu")
