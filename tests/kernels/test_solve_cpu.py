@@ -59,6 +59,19 @@ def agrees(layer, batch=5, tokens=12, steps=6, energy="eq3", **options):
         torch.testing.assert_close(energies.double(), expected.energies, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("expansion", [0, 2])
+def test_steps_in_two_calls_are_those_of_one(dtype, expansion):
+    """So that a replay, which stops to show the state, ends in the answer that was printed."""
+    layer = a_layer(expansion=expansion)
+    x, c = inputs(3, layer)
+    once, energies = run(cpu.fast_steps, layer, x, c, 12, "eq3", dtype=dtype)
+    half, first = run(cpu.fast_steps, layer, x, c, 4, "eq3", dtype=dtype)
+    again, last = run(cpu.fast_steps, layer, half, c, 8, "eq3", dtype=dtype)
+    assert torch.equal(again, once)
+    assert torch.equal(torch.cat((first, last)), energies)
+
+
 @pytest.mark.parametrize(
     ("n", "omega", "energy", "block"),
     [
