@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from nearness import close as close_within
-from update_cases import BF16, F16, F32, F64, plain, states
+from update_cases import BF16, F16, F32, F64, outward, plain, states
 
 from akorn import nn as akn
 from akorn import oscillators as osc
@@ -262,6 +262,8 @@ def test_sizes_of_use(device, project, shape, n, layout, kind, dtypes, pair_weig
     if kind == "rates" and n % 2:
         pytest.skip("pairs need an even N")
     inputs = draw(12, shape, n, kind, device, dtypes, layout * 3)
+    if not project:
+        outward(*inputs[:3], n)
     found, expected = both(inputs, n, project, pair_weight)
     close(found, expected, max(dtypes, key=lambda dtype: torch.finfo(dtype).eps), inputs[0].numel() // n)
     again, _ = both(inputs, n, project, pair_weight)

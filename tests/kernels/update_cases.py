@@ -39,6 +39,20 @@ def states(generator, shape, n, device, dtypes, layouts="ppp"):
     return arrays
 
 
+def outward(x, jx, c, n):
+    """Change Jx and c so that they nowhere point against x.
+
+    Without Proj their sum may nearly cancel x, as it does somewhere in large arrays, and Π then enlarges rounding.
+    """
+    dim = osc.channel_axis(x)
+    towards = osc.group(x.detach().double(), n, dim)
+    with torch.no_grad():
+        for force in (jx, c):
+            grouped = osc.group(force.double(), n, dim)
+            along = (grouped * towards).sum(dim, keepdim=True)
+            force.copy_(osc.ungroup(grouped - 2 * along.clamp_max(0) * towards, dim))
+
+
 def with_gradients(found, x, c, layer):
     """The last state of an evolution, its energies if any, and the gradients of x, c and all parameters."""
     weights = torch.linspace(0, 1, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape)
