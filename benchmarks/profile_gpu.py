@@ -328,11 +328,11 @@ def _update(
     gamma, rate = torch.full((), 0.5, device=device), torch.full((1,), 0.3, device=device)
     read = sum(array.nbytes for array in (x, jx, c))
     if way == "forward":
-        return lambda: update_into(other, None, x, jx, c, gamma, rate, n, 0.0, block), read + x.nbytes
+        return lambda: update_into(other, None, x, jx, c, gamma, rate, n, True, 0.0, block), read + x.nbytes
     wanted = [True, True, True]
 
     def back() -> object:
-        return launch_backward(other, None, x, jx, c, gamma, rate, n, None, wanted, block)
+        return launch_backward(other, None, x, jx, c, gamma, rate, n, True, None, wanted, block)
 
     # Jx and c share one gradient if they have the same type
     written = x.nbytes + jx.nbytes + (c.nbytes if jx.dtype != c.dtype else 0)

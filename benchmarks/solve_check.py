@@ -20,7 +20,8 @@ from akorn.nn.solve import described, prepared
 def sudoku_layer(args: argparse.Namespace) -> akn.KuramotoLayer:
     coupling = akn.AttentionCoupling(args.channels, args.heads, grid=(args.grid, args.grid))
     omega = akn.PairwiseFrequency(4, init=0.5)
-    return akn.KuramotoLayer(args.channels, 4, coupling, omega=omega, gamma=0.3, learn_gamma=True)
+    rule = akn.Kuramoto() if args.rule == "kuramoto" else akn.WithoutProjection()
+    return akn.KuramotoLayer(args.channels, 4, coupling, omega=omega, gamma=0.3, learn_gamma=True, rule=rule)
 
 
 def fused(layer: akn.KuramotoLayer, x: Tensor, c: Tensor, steps: int, energy: str | None = "eq3", **options: Any):
@@ -40,7 +41,7 @@ def worst(result: Tensor, expected: Tensor) -> float:
 def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float]:
     """The largest differences from float64; raises if one is more than rounding explains."""
     errors: dict[str, float] = {}
-    batch = 5
+    batch, project = 5, args.rule == "kuramoto"
     started = time.perf_counter()
     for dtype, bound in ((torch.float32, 2e-4), (torch.bfloat16, 6e-2)):
         tokens = args.grid**2
@@ -69,7 +70,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
             out = torch.full_like(x, float("nan"))
             parts = torch.full((batch, tokens * (args.channels // config.columns)), float("nan"), device=x.device)
             try:
-                solve_output.output_update_into(out, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config)
+                solve_output.output_update_into(out, parts, o, w["output"], x, c, gamma, rate, 4, project, 0.5, config)
             except triton.runtime.errors.OutOfResources as error:
                 print(f"output {dtype} {config}: {error}")
                 continue
@@ -78,7 +79,7 @@ def check(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str, float
         jx = want_jx.to(dtype)
         out = torch.full_like(x, float("nan"))
         parts = torch.full((batch, update.update_parts(args.channels, tokens, 4)), float("nan"), device=x.device)
-        update.update_into(out, parts, x, jx, c, gamma, rate, 4, 0.5)
+        update.update_into(out, parts, x, jx, c, gamma, rate, 4, project, 0.5)
         errors[f"update {dtype}"] = worst(out, want_x)
         for key, error in errors.items():
             if str(dtype) not in key:

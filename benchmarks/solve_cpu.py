@@ -1,6 +1,6 @@
 """Solving on a CPU: the shipped Sudoku model beside its matrix products alone and the plain eager loop.
 
-    OMP_NUM_THREADS=2 python benchmarks/solve_cpu.py [--record results]
+    OMP_NUM_THREADS=2 python benchmarks/solve_cpu.py [--rule without-projection] [--record results]
 
 8 starts of one board run through T = 128 steps in float32, energies included. "products" are the matrix products of
 those steps alone, on preallocated arrays: W^QKV x, QKᵀ, AV, W^O o and, if the coupling has an MLP, its two. "packed"
@@ -24,7 +24,7 @@ from akorn.execution.solve import Unknown
 from akorn.kernels import solve_cpu
 from akorn.kernels.packed import Product
 from akorn.ledger import write_record
-from akorn.nn import FeedForwardCoupling, KuramotoLayer, solve_steps
+from akorn.nn import FeedForwardCoupling, Kuramoto, KuramotoLayer, WithoutProjection, solve_steps
 from akorn.nn.solve import described, floating
 from akorn.runtime.devices import quick_bfloat16
 from akorn.sudoku.board import parse_board
@@ -37,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=Path)
     parser.add_argument("--model", default="sudoku")
+    parser.add_argument("--rule", choices=["kuramoto", "without-projection"], help="instead of the model's own")
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--steps", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=7)
@@ -45,6 +46,8 @@ def main() -> None:
     torch.set_grad_enabled(False)
     model = SudokuNet.from_pretrained(words.model)
     layer = model.blocks[-1].layer
+    if words.rule is not None:
+        layer.rule = Kuramoto() if words.rule == "kuramoto" else WithoutProjection()
     puzzle = torch.from_numpy(parse_board(EXAMPLES["hard"]))[None].expand(words.starts, -1)
     numbers = torch.arange(words.starts)
     x = start_noise(board_keys(puzzle), numbers, 0, (81, model.config.channels))
@@ -84,7 +87,13 @@ def main() -> None:
     for name, value in found.items():
         print(f"{name:24s} {value:.3g}")
     if words.record is not None:
-        config = {"model": words.model, "starts": words.starts, "steps": words.steps, "threads": threads}
+        config = {
+            "model": words.model,
+            "rule": type(layer.rule).__name__,
+            "starts": words.starts,
+            "steps": words.steps,
+            "threads": threads,
+        }
         path = write_record(
             "bench", "sudoku-solving-cpu", found, config=config, seed=0, data_fingerprint="none",
             wall_time=time.monotonic() - began, device="cpu", folder=words.record, extra={"seconds": seconds},

@@ -1,6 +1,6 @@
 """Sudoku-size solving on one GPU: the fused kernels checked against float64, then timed beside the plain forms.
 
-    python benchmarks/solve_gpu.py [--quick] [--record results] [--json FILE]
+    python benchmarks/solve_gpu.py [--quick] [--rule without-projection] [--record results] [--json FILE]
 
 It times every kernel in every configuration, all steps in every variant, and a whole vote. Each time is the median of
 several, taken by CUDA events; a "sample" is one start of one board through all T steps. This takes less than a minute
@@ -96,6 +96,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--grid", type=int, default=9)
     parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--rule", default="kuramoto", choices=["kuramoto", "without-projection"])
     parser.add_argument("--quick", action="store_true", help="only the steps and the vote, in automatic form")
     parser.add_argument("--chunks", type=int, nargs="*", default=[128, 256, 512, 1024])
     parser.add_argument("--kernel-chunks", type=int, nargs="*", default=[128, 512])
@@ -145,7 +146,7 @@ def graph_timed(work: Callable[[], object], count: int = 20) -> float:
 def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace) -> dict[str, float]:
     """Microseconds of each kernel of a step, in every configuration."""
     w = {key: value.bfloat16() for key, value in solve.weights_of(described(layer)).items()}
-    gamma, rate = w["gamma"].float(), w["rate"].float()
+    gamma, rate, project = w["gamma"].float(), w["rate"].float(), args.rule == "kuramoto"
     x, c, o, jx = (draw(batch, args, torch.bfloat16) for _ in range(4))
     x = osc.ungroup(osc.normalize(osc.group(x, 4)))
     qkv = draw(batch, args, torch.bfloat16, 3)
@@ -178,13 +179,13 @@ def kernel_times(layer: akn.KuramotoLayer, batch: int, args: argparse.Namespace)
         report(
             f"W^O and update {short(config)}",
             lambda config=config, parts=parts: solve_output.output_update_into(
-                jx, parts, o, w["output"], x, c, gamma, rate, 4, 0.5, config
+                jx, parts, o, w["output"], x, c, gamma, rate, 4, project, 0.5, config
             ),
             2.0 * rows * channels**2, 4,
         )  # fmt: skip
     report("product with W^O alone", lambda: solve_run.multiply(o, w["output"], None, jx), 2.0 * rows * channels**2, 2)
     parts = torch.empty(batch, update.update_parts(channels, args.grid**2, 4), device=x.device)
-    report("update alone", lambda: update.update_into(jx, parts, x, o, c, gamma, rate, 4, 0.5), arrays=4)
+    report("update alone", lambda: update.update_into(jx, parts, x, o, c, gamma, rate, 4, project, 0.5), arrays=4)
     return times
 
 
@@ -253,7 +254,7 @@ def chosen_times(layer: akn.KuramotoLayer, args: argparse.Namespace) -> dict[str
 
 def vote_times(args: argparse.Namespace) -> dict[str, float]:
     """Milliseconds per board for the whole energy vote, from puzzles to answers, and for its parts."""
-    config = SudokuConfig(channels=args.channels, heads=args.heads)
+    config = SudokuConfig(channels=args.channels, heads=args.heads, rule=args.rule)
     net = SudokuModel(config).to(args.device).eval()
     boards, votes = args.boards, args.votes
     puzzles = torch.randint(0, 2, (boards, 81)) * torch.randint(1, 10, (81,))

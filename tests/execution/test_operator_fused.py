@@ -33,11 +33,15 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("last_in_memory", [False, True])
+@pytest.mark.parametrize("rule", [ann.Kuramoto(), ann.WithoutProjection()])
 @pytest.mark.parametrize("kind", ["own", "conv", "attention"])
-def test_kernels_run_inside(kind: str, last_in_memory: bool, fused: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_run_inside(
+    kind: str, rule: ann.UpdateRule, last_in_memory: bool, fused: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Forward and backward, with the values of the plain form; switching them off takes effect at once."""
     dtype = F32 if kind == "attention" else F64
-    layer, graphs, (x, c) = a_layer(kind, dtype, omega=ann.PairwiseFrequency(4)), Graphs(), arrays(kind, dtype)
+    layer, graphs = a_layer(kind, dtype, omega=ann.PairwiseFrequency(4), rule=rule), Graphs()
+    x, c = arrays(kind, dtype)
     if last_in_memory:
         if kind != "conv":
             pytest.skip("no pictures")

@@ -25,6 +25,12 @@ def device(request):
     return torch.device("cuda" if GPU else "cpu")
 
 
+@pytest.fixture(params=[True, False], ids=["Proj", "no Proj"])
+def project(request):
+    """Both rules that the fused update knows: with Proj, Eq. 4, and without."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def _poisoned(poisoned):
     """Every new output is NaN at first, in all tests here."""

@@ -35,9 +35,9 @@ def plain_attention(qkv, matrices, heads):
     return o.transpose(1, 2).flatten(2)
 
 
-def plain_update(x, jx, c, gamma, rate, n, pair_weight):
+def plain_update(x, jx, c, gamma, rate, n, project, pair_weight):
     grouped, force = osc.group(x, n), osc.group(jx + c, n)
-    delta = osc.project(force, grouped)
+    delta = osc.project(force, grouped) if project else force
     if rate is not None:
         delta = delta + osc.rotate_pairs(grouped, rate)
     energy = osc.energy(x, jx, c) if pair_weight == 0.5 else osc.published_energy(x, jx, c)
@@ -131,7 +131,7 @@ def test_starts_are_the_same_bits_on_the_gpu(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8, 11, 16])
 @pytest.mark.parametrize(("pair_weight", "rotate"), [(0.5, True), (1.0, False)])
-def test_update(device, dtype, n, pair_weight, rotate):
+def test_update(device, project, dtype, n, pair_weight, rotate):
     from akorn.kernels.update import update
 
     shape = (3, 29, 12 * n)
@@ -139,8 +139,8 @@ def test_update(device, dtype, n, pair_weight, rotate):
     jx, c = (draw(seed, *shape, dtype=dtype, device=device) for seed in (4, 5))
     gamma = torch.tensor([0.7], device=device)
     rate = torch.tensor([1.3], device=device) if rotate and n % 2 == 0 else None
-    state, energy = update(x, jx, c, gamma, rate, n, pair_weight)
-    expected, expected_energy = plain_update(*wide(x, jx, c, gamma, rate), n, pair_weight)
+    state, energy = update(x, jx, c, gamma, rate, n, project, pair_weight)
+    expected, expected_energy = plain_update(*wide(x, jx, c, gamma, rate), n, project, pair_weight)
     close(state, expected, dtype)
     assert energy.dtype == torch.float32
     torch.testing.assert_close(energy.double(), expected_energy, rtol=1e-5, atol=1e-3)
@@ -149,7 +149,7 @@ def test_update(device, dtype, n, pair_weight, rotate):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "channels"), [(2, 48), (4, 64), (8, 16), (16, 128)])
 @pytest.mark.parametrize(("pair_weight", "rotate"), [(0.5, True), (1.0, False)])
-def test_output_update(device, dtype, n, channels, pair_weight, rotate):
+def test_output_update(device, project, dtype, n, channels, pair_weight, rotate):
     from triton.runtime.errors import OutOfResources
 
     from akorn.kernels.solve_output import CONFIGS, output_config, output_update, output_update_into
@@ -161,16 +161,16 @@ def test_output_update(device, dtype, n, channels, pair_weight, rotate):
     gamma = torch.tensor([0.4], device=device)
     rate = torch.tensor([-0.8], device=device) if rotate else None
     expected, expected_energy = plain_update(
-        *wide(x), o.double() @ weight.double().T, *wide(c, gamma, rate), n, pair_weight
+        *wide(x), o.double() @ weight.double().T, *wide(c, gamma, rate), n, project, pair_weight
     )
-    state, energy = output_update(o, weight, x, c, gamma, rate, n, pair_weight)
+    state, energy = output_update(o, weight, x, c, gamma, rate, n, project, pair_weight)
     close(state, expected, dtype)
     torch.testing.assert_close(energy.double(), expected_energy, rtol=1e-5, atol=2e-3)
     for config in {output_config(config, channels) for config in CONFIGS}:
         state, rows = x.clone(), 3 * 47  # in place, as solving does it
         parts = torch.full((rows, channels // config.columns), float("nan"), device=device)
         with contextlib.suppress(OutOfResources):
-            output_update_into(state, parts, o, weight, state, c, gamma, rate, n, pair_weight, config)
+            output_update_into(state, parts, o, weight, state, c, gamma, rate, n, project, pair_weight, config)
             close(state, expected, dtype)
             torch.testing.assert_close(parts.view(3, -1).sum(1).double(), expected_energy, rtol=1e-5, atol=2e-3)
 
@@ -179,7 +179,7 @@ def test_zero_vectors_stay_at_zero(device):
     from akorn.kernels.update import update
 
     zero = torch.zeros(1, 2, 8, device=device)
-    state, energy = update(zero, zero, zero, torch.ones(1, device=device), None, 4, 0.5)
+    state, energy = update(zero, zero, zero, torch.ones(1, device=device), None, 4, True, 0.5)
     assert state.eq(0).all()
     assert energy.eq(0).all()
 
@@ -195,14 +195,14 @@ def test_bad_arguments(device):
     with pytest.raises(ValueError, match="at most 128 tokens"):
         attention(x.new_zeros(1, 129, 12), None, 1)
     with pytest.raises(ValueError, match="n must be 2 to 16"):
-        update(x, x, x, one, None, 5, 0.5)
+        update(x, x, x, one, None, 5, True, 0.5)
     with pytest.raises(ValueError, match="even n only"):
-        update(x, x, x, one, one, 3, 0.5)
+        update(x, x, x, one, one, 3, True, 0.5)
     with pytest.raises(ValueError, match="multiple of 16"):
-        output_update(x, x.new_zeros(12, 12), x, x, one, None, 4, 0.5)
+        output_update(x, x.new_zeros(12, 12), x, x, one, None, 4, True, 0.5)
 
 
-def test_operators_are_registered_properly(device):
+def test_operators_are_registered_properly(device, project):
     """Schemas and fake forms agree with what the kernels return, so that torch.compile sees through them."""
     from akorn.kernels.solve_attention import attention
     from akorn.kernels.solve_output import output_update
@@ -212,15 +212,15 @@ def test_operators_are_registered_properly(device):
     qkv = draw(10, 2, 6, 3 * 32, dtype=torch.float32, device=device)
     x, one = qkv[..., :32].contiguous(), torch.ones(1, device=device)
     torch.library.opcheck(attention.custom, (qkv, None, 2), test_utils=checks)
-    torch.library.opcheck(update.custom, (x, x, x, one, one, 4, 0.5), test_utils=checks)
+    torch.library.opcheck(update.custom, (x, x, x, one, one, 4, project, 0.5), test_utils=checks)
     weight = draw(14, 32, 32, dtype=torch.float32, device=device)
     for rate in (one, None):
-        torch.library.opcheck(output_update.custom, (x, weight, x, x, one, rate, 4, 0.5), test_utils=checks)
+        torch.library.opcheck(output_update.custom, (x, weight, x, x, one, rate, 4, project, 0.5), test_utils=checks)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sudoku_size(device, dtype):
+def test_sudoku_size(device, project, dtype):
     from akorn.kernels.solve_attention import attention, pack_matrices
     from akorn.kernels.solve_output import output_update
 
@@ -232,7 +232,7 @@ def test_sudoku_size(device, dtype):
     x = osc.ungroup(osc.normalize(osc.group(draw(12, 40, 81, 512, dtype=torch.float32, device=device), 4))).to(dtype)
     weight = draw(13, 512, 512, dtype=dtype, device=device) / 512**0.5
     gamma, rate = torch.tensor([0.3], device=device), torch.tensor([0.5], device=device)
-    state, energy = output_update(o, weight, x, x, gamma, rate, 4, 0.5)
-    expected = plain_update(x.double(), o.double() @ weight.double().T, *wide(x, gamma, rate), 4, 0.5)
+    state, energy = output_update(o, weight, x, x, gamma, rate, 4, project, 0.5)
+    expected = plain_update(x.double(), o.double() @ weight.double().T, *wide(x, gamma, rate), 4, project, 0.5)
     close(state, expected[0], dtype)
     torch.testing.assert_close(energy.double(), expected[1], rtol=1e-4, atol=1e-2)

@@ -57,7 +57,8 @@ def test_attention_anywhere(device, case):
 
 def output_sizes(pick):
     n, channels = pick.choice([2, 4, 8, 16]), 16 * pick.randint(1, 6)
-    return pick.choice([F32, BF16, F16]), n, channels, pick.choice([0.5, 1.0]), pick.random() < 0.5
+    rule = pick.random() < 0.5
+    return rule, pick.choice([F32, BF16, F16]), n, channels, pick.choice([0.5, 1.0]), pick.random() < 0.5
 
 
 @rounds(5, output_sizes)

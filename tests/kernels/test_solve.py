@@ -8,19 +8,20 @@ import sys
 import pytest
 import torch
 from solving import run, why_not
+from update_cases import RULES
 
 from akorn import kernels
 from akorn import nn as akn
 from akorn import oscillators as osc
 
 
-def a_layer(n=4, channels=32, grid=(3, 4), expansion=0, **options):
+def a_layer(n=4, channels=32, grid=(3, 4), expansion=0, rule=None, **options):
     torch.manual_seed(0)
     coupling = akn.AttentionCoupling(channels, 2, grid=grid, **options)
     if expansion:
         coupling = akn.FeedForwardCoupling(coupling, channels, expansion=expansion)
     omega = akn.PairwiseFrequency(n, init=0.5) if n % 2 == 0 else None
-    layer = akn.KuramotoLayer(channels, n, coupling, omega=omega, gamma=0.6, learn_gamma=True, bias=True)
+    layer = akn.KuramotoLayer(channels, n, coupling, omega=omega, gamma=0.6, learn_gamma=True, bias=True, rule=rule)
     if expansion:
         with torch.no_grad():  # the MLP as training leaves it: its last map starts at zero
             for parameter in (*coupling.norm.parameters(), *coupling.expand.parameters(), coupling.contract.weight):
@@ -34,22 +35,26 @@ def inputs(batch, layer, tokens=12):
 
 
 @pytest.mark.parametrize(
-    ("n", "energy", "fuse_output", "lanes", "expansion"),
+    ("n", "energy", "fuse_output", "lanes", "expansion", "rule"),
     [
-        (4, "eq3", True, 1, 0),
-        (4, "published", True, 2, 0),
-        (4, None, False, 1, 0),
-        (2, "published", False, 2, 0),
-        (3, "eq3", True, 2, 0),
-        (5, None, True, 1, 0),
-        (4, "eq3", None, 2, 2),
-        (2, "published", True, 1, 1),
+        (4, "eq3", True, 1, 0, akn.Kuramoto()),
+        (4, "published", True, 2, 0, akn.Kuramoto()),
+        (4, None, False, 1, 0, akn.Kuramoto()),
+        (2, "published", False, 2, 0, akn.Kuramoto()),
+        (3, "eq3", True, 2, 0, akn.Kuramoto()),
+        (5, None, True, 1, 0, akn.Kuramoto()),
+        (4, "eq3", None, 2, 2, akn.Kuramoto()),
+        (2, "published", True, 1, 1, akn.Kuramoto()),
+        (4, "eq3", True, 2, 0, akn.WithoutProjection()),
+        (2, "published", False, 1, 0, akn.WithoutProjection()),
+        (5, None, None, 1, 0, akn.WithoutProjection()),
+        (4, "eq3", None, 1, 2, akn.WithoutProjection()),
     ],
 )
-def test_same_as_the_layer(device, n, energy, fuse_output, lanes, expansion):
+def test_same_as_the_layer(device, n, energy, fuse_output, lanes, expansion, rule):
     from akorn.kernels import solve
 
-    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32), expansion=expansion).to(device)
+    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32), expansion=expansion, rule=rule).to(device)
     x, c = (a.to(device) for a in inputs(5, layer))
     state, energies = run(
         solve.fused_steps, layer, x, c, 9, energy, torch.float32, chunk=3, lanes=lanes, fuse_output=fuse_output
@@ -109,10 +114,10 @@ def test_positions(device, position):
     )
 
 
-def test_bfloat16_stays_near(device):
+def test_bfloat16_stays_near(device, project):
     from akorn.kernels import solve
 
-    layer = a_layer().to(device)
+    layer = a_layer(rule=RULES[project]).to(device)
     x, c = (a.to(device) for a in inputs(3, layer))
     state, energies = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.bfloat16)
     with torch.no_grad():
@@ -137,6 +142,30 @@ def test_changed_weights_are_seen(device):
         expected = layer(x, c, 2)
     torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(before, after, atol=1e-2)
+
+
+def test_a_changed_rule_is_seen(device):
+    from akorn.kernels import solve
+
+    layer = a_layer().to(device)
+    x, c = (a.to(device) for a in inputs(2, layer))
+    for rule in (*RULES.values(), *RULES.values()):
+        layer.rule = rule
+        state, _ = run(solve.fused_steps, layer, x, c, 2, None, torch.float32)
+        with torch.no_grad():
+            torch.testing.assert_close(state, layer(x, c, 2), rtol=1e-4, atol=1e-4)
+
+
+def test_choices_by_timing_tell_the_rules_apart(device, monkeypatch):
+    from akorn.kernels import solve, solve_output, solve_run
+
+    keys = []
+    for module in (solve_output, solve_run):
+        monkeypatch.setattr(module, "best", lambda key, choices, *_, **__: keys.append(key) or choices[0])
+    for rule in RULES.values():
+        layer = a_layer(rule=rule).to(device)
+        run(solve.fused_steps, layer, *(a.to(device) for a in inputs(2, layer)), 1, None)
+    assert len(set(keys)) == len(keys) == 4
 
 
 def test_same_bits_again(device):
@@ -172,9 +201,8 @@ def test_what_is_not_fused(device):
     assert "float64" in why_not(solve, layer, x.double(), c.double())
     assert "unconstrained maps" in why_not(solve, a_layer(symmetric=True), x, c)
     assert "masked" in why_not(solve, a_layer(mask=torch.ones(12, 12, dtype=torch.bool)), x, c)
-    other = a_layer()
-    other.rule = akn.WithoutProjection()
-    assert "rule" in why_not(solve, other, x, c)
+    for rule in (akn.Residual(), type("Own", (akn.WithoutProjection,), {})()):
+        assert "rule" in why_not(solve, a_layer(rule=rule), x, c)
     other = a_layer()
     other.omega = akn.NaturalFrequency(4)
     assert "natural" in why_not(solve, other, x, c)
@@ -260,11 +288,11 @@ def test_an_unknown_word_in_the_environment_is_told(monkeypatch, caplog, told):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("expansion", [0, 2])
-def test_graphs_on_the_gpu(device, monkeypatch, expansion):
+def test_graphs_on_the_gpu(device, monkeypatch, project, expansion):
     """`solve_steps` takes the graphs, and agrees with the layer over 20 steps: two graphs of 8 and four of 1."""
     from akorn.kernels import solve
 
-    layer = a_layer(channels=64, grid=(9, 9), expansion=expansion).to(device)
+    layer = a_layer(channels=64, grid=(9, 9), expansion=expansion, rule=RULES[project]).to(device)
     x, c = (a.to(device) for a in inputs(37, layer, tokens=81))
     calls = []
     fused = solve.fused_steps
@@ -278,13 +306,14 @@ def test_graphs_on_the_gpu(device, monkeypatch, expansion):
 
 
 @pytest.mark.gpu
-def test_a_cut_is_chosen_for_large_batches(device):
+def test_a_cut_is_chosen_for_large_batches(device, project):
     from akorn.kernels import solve, tune
 
-    layer = a_layer(channels=64, grid=(9, 9)).to(device)
+    before = set(tune.chosen())
+    layer = a_layer(channels=64, grid=(9, 9), rule=RULES[project]).to(device)
     x, c = (a.to(device) for a in inputs(1030, layer, tokens=81))
     state, energies = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32)
-    assert [value for key, value in tune.chosen().items() if key[0] == "cut"]
+    assert "cut" in {key[0] for key in set(tune.chosen()) - before}
     usual = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32, chunk=solve.CHUNK)
     torch.testing.assert_close(state, usual[0], rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(energies, usual[1], rtol=1e-4, atol=1e-2)

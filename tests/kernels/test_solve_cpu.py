@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from solving import run, why_not
+from update_cases import RULES
 
 import akorn
 from akorn import kernels
@@ -26,14 +27,17 @@ def poisoned():
     torch.use_deterministic_algorithms(False)
 
 
-def a_layer(n=4, channels=32, heads=2, grid=(3, 4), omega="pairs", gamma=0.6, qkv_bias=True, expansion=0, **options):
+def a_layer(
+    n=4, channels=32, heads=2, grid=(3, 4), omega="pairs", gamma=0.6, qkv_bias=True, expansion=0, rule=None, **options
+):
     torch.manual_seed(0)
     coupling = akn.AttentionCoupling(channels, heads, grid=grid, bias=qkv_bias, **options)
     if expansion:
         coupling = akn.FeedForwardCoupling(coupling, channels, expansion=expansion)
     kinds = {"pairs": akn.PairwiseFrequency, "matrix": akn.NaturalFrequency}
     rotation = kinds[omega](n, init=0.5) if omega else None
-    layer = akn.KuramotoLayer(channels, n, coupling, omega=rotation, gamma=gamma, learn_gamma=True, bias=True)
+    parts = {"omega": rotation, "gamma": gamma, "learn_gamma": True, "bias": True, "rule": rule}
+    layer = akn.KuramotoLayer(channels, n, coupling, **parts)
     with torch.no_grad():  # biases and positions as training leaves them: anything
         for parameter in layer.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -83,8 +87,9 @@ def test_steps_in_two_calls_are_those_of_one(dtype, expansion):
         (8, "pairs", "eq3", 4),
     ],
 )
-def test_same_as_the_layer(n, omega, energy, block):
-    agrees(a_layer(n, channels={3: 48, 5: 40}.get(n, 32), omega=omega), energy=energy, block=block)
+def test_same_as_the_layer(project, n, omega, energy, block):
+    layer = a_layer(n, channels={3: 48, 5: 40}.get(n, 32), omega=omega, rule=RULES[project])
+    agrees(layer, energy=energy, block=block)
 
 
 def test_random_sizes():
@@ -97,7 +102,7 @@ def test_random_sizes():
         n, heads, grid = pick(2, 4, 8, 16), pick(1, 2, 4), (pick(1, 2, 5), pick(3, 7))
         layer = a_layer(
             n, 16 * pick(2, 3) * heads, heads, grid, pick("pairs", "matrix", None), pick(0.1, 1.0, -0.7),
-            qkv_bias=pick(True, False),
+            qkv_bias=pick(True, False), rule=RULES[pick(True, False)],
         )  # fmt: skip
         agrees(layer, pick(1, 4), grid[0] * grid[1], pick(1, 7), pick("eq3", "published"), block=pick(1, 3, None))
 
@@ -124,8 +129,8 @@ def test_positions(position):
         (3, 8, None, {"omega": None, "qkv_bias": False}),
     ],
 )
-def test_an_mlp_behind_the_attention(expansion, n, energy, options):
-    agrees(a_layer(n, expansion=expansion, **options), energy=energy, block=2)
+def test_an_mlp_behind_the_attention(project, expansion, n, energy, options):
+    agrees(a_layer(n, expansion=expansion, rule=RULES[project], **options), energy=energy, block=2)
 
 
 def test_many_tokens_go_through_flash_attention(monkeypatch):
@@ -143,11 +148,11 @@ def test_without_packed_products(monkeypatch):
 
 @pytest.mark.parametrize("expansion", [0, 2])
 @pytest.mark.parametrize("packs", [True, False])
-def test_products_in_bfloat16(monkeypatch, expansion, packs):
+def test_products_in_bfloat16(monkeypatch, project, expansion, packs):
     """As far from float64 as three digits are, also under autocast, and float32 in all else."""
     if not packs:
         monkeypatch.setattr(packed, "packs", lambda dtype: False)
-    layer = a_layer(expansion=expansion)
+    layer = a_layer(expansion=expansion, rule=RULES[project])
     x, c = inputs(5, layer)
     state, energies = run(cpu.fast_steps, layer, x, c, 3, "eq3", torch.bfloat16, block=2)
     assert state.dtype == energies.dtype == torch.float32
@@ -201,6 +206,8 @@ def test_changed_weights_are_seen():
     agrees(layer)
     agrees(layer, tokens=7)
     layer.omega = None
+    agrees(layer)
+    layer.rule = akn.WithoutProjection()
     agrees(layer)
     layer = a_layer(expansion=2)
     agrees(layer)
@@ -288,7 +295,8 @@ def test_what_is_not_taken():
     with torch.autocast("cpu", torch.float16):
         assert "autocast" in why_not(cpu, layer, x, c)
     for name, value, why in (
-        ("rule", akn.WithoutProjection(), "rule"),
+        ("rule", akn.Residual(), "rule"),
+        ("rule", type("Own", (akn.WithoutProjection,), {})(), "rule"),
         ("omega", akn.PairwiseFrequency(4, 8), "natural"),
         ("gamma", torch.nn.Parameter(torch.zeros(())), "too small"),
     ):

@@ -12,7 +12,7 @@ from akorn import oscillators as osc
     ((2, 9, 7, 5), 3, torch.channels_last),
 ])  # fmt: skip
 @pytest.mark.parametrize(("elements", "warps"), [(512, 2), (4096, 8)])
-def test_any_block_gives_the_same(device, shape, n, memory, elements, warps):
+def test_any_block_gives_the_same(device, project, shape, n, memory, elements, warps):
     from akorn.kernels.update import BLOCK, update_into
     from akorn.kernels.update_backward import Block, launch_backward
 
@@ -27,7 +27,8 @@ def test_any_block_gives_the_same(device, shape, n, memory, elements, warps):
     found = []
     for block in (BLOCK, Block(elements, warps)):
         out = torch.empty_like(x)
-        update_into(out, None, x, jx, c, gamma, rate, n, 0.0, block)
-        found.append((out, *launch_backward(grad, None, x, jx, c, gamma, rate, n, None, [True] * 3, block)))
+        update_into(out, None, x, jx, c, gamma, rate, n, project, 0.0, block)
+        further = (x, jx, c, gamma, rate, n, project, None, [True] * 3, block)
+        found.append((out, *launch_backward(grad, None, *further)))
     torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-12)
     assert not found[1][0].isnan().any()

@@ -194,6 +194,8 @@ CHANGES = {
     "an energy of one's own": {"energy": own_energy},
     "a matrix Ω": {"omega": akn.NaturalFrequency(4)},
     "no Ω": {"omega": None},
+    "no Proj": {"rule": akn.WithoutProjection()},
+    "no Proj, no Ω, no energy": {"rule": akn.WithoutProjection(), "omega": None, "energy": None},
     "fixed γ": {"learn_gamma": False},
     "fixed γ, no Ω": {"learn_gamma": False, "omega": None},
     "a start without gradient": {"start_learns": False},
@@ -207,7 +209,7 @@ def test_chains_of_all_kinds(fused, monkeypatch, change):
     torch._dynamo.reset()
     options = dict(CHANGES[change])
     in_time = options.pop("in_time", False)
-    built = {name: options.pop(name) for name in ("omega", "learn_gamma") if name in options}
+    built = {name: options.pop(name) for name in ("omega", "rule", "learn_gamma") if name in options}
     layer, (x, c) = (
         a_layer("dense", fused, F64, gradients=akn.Recompute(), bias=True, **built),
         a_state("dense", fused, F64),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from nearness import close as close_within
 from torch.utils.checkpoint import checkpoint
-from update_cases import BF16, F16, F32, F64, replayed, with_gradients
+from update_cases import BF16, F16, F32, F64, RULES, replayed, with_gradients
 
 from akorn import kernels
 from akorn import nn as akn
@@ -90,8 +90,8 @@ def compare(calls, monkeypatch, layer, x, c, dtype=F64, **options):
 
 @pytest.mark.parametrize("omega", list(OMEGAS))
 @pytest.mark.parametrize("kind", ["dense", "conv", "conv, channels last"])
-def test_layers_take_it_by_themselves(fused, calls, monkeypatch, kind, omega):
-    found, _ = compare(calls, monkeypatch, a_layer(kind, omega), *a_state(kind, fused))
+def test_layers_take_it_by_themselves(fused, calls, monkeypatch, project, kind, omega):
+    found, _ = compare(calls, monkeypatch, a_layer(kind, omega, rule=RULES[project]), *a_state(kind, fused))
     assert len(calls) == 3
     if kind == "conv, channels last":
         assert found[0].is_contiguous(memory_format=torch.channels_last)
@@ -102,23 +102,24 @@ def own_energy(x, jx, c):
 
 
 @pytest.mark.parametrize("energy", [None, osc.published_energy, own_energy])
-def test_energies(fused, calls, monkeypatch, energy):
-    compare(calls, monkeypatch, a_layer("dense", "one matrix"), *a_state("dense", fused), energy=energy)
+def test_energies(fused, calls, monkeypatch, project, energy):
+    layer = a_layer("dense", "one matrix", rule=RULES[project])
+    compare(calls, monkeypatch, layer, *a_state("dense", fused), energy=energy)
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv"])
 @pytest.mark.parametrize("through", ["recompute", "checkpoint"])
-def test_computed_again(fused, calls, monkeypatch, kind, through):
-    layer = a_layer(kind, gradients=akn.Recompute() if through == "recompute" else None)
+def test_computed_again(fused, calls, monkeypatch, project, kind, through):
+    layer = a_layer(kind, rule=RULES[project], gradients=akn.Recompute() if through == "recompute" else None)
     compare(calls, monkeypatch, layer, *a_state(kind, fused), through=through, steps=5)
     assert len(calls) == (5 if through == "recompute" else 10)  # a chain goes backward without the update forward
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv, channels last"])
-def test_compiled_step(fused, monkeypatch, kind):
+def test_compiled_step(fused, monkeypatch, project, kind):
     """fullgraph=True: nothing of the fused step breaks the graph, and switching kernels off is seen."""
     torch._dynamo.reset()
-    layer, (x, c) = a_layer(kind), a_state(kind, fused)
+    layer, (x, c) = a_layer(kind, rule=RULES[project]), a_state(kind, fused)
     found = run(layer, x, c, through="compiled")
     monkeypatch.setattr(kernels, "_enabled", False)
     close(found, run(layer, x, c), F64)
@@ -138,9 +139,9 @@ def test_mixed_memory_orders_become_one(fused, calls, monkeypatch):
 
 
 @pytest.mark.parametrize("omega", ["one rate", "one matrix"])
-def test_autocast(fused, calls, monkeypatch, omega):
+def test_autocast(fused, calls, monkeypatch, project, omega):
     """Jx comes in bfloat16, the state stays float32 as in the plain form, gradients have their array's type."""
-    layer, (x, c) = a_layer("dense", omega, dtype=F32), a_state("dense", fused, F32)
+    layer, (x, c) = a_layer("dense", omega, dtype=F32, rule=RULES[project]), a_state("dense", fused, F32)
     types = []
     layer.coupling.register_forward_hook(lambda module, inputs, output: types.append(output.dtype))
     with torch.autocast(fused.type, BF16):
@@ -150,12 +151,16 @@ def test_autocast(fused, calls, monkeypatch, omega):
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16, F16])
-def test_narrow_layers_stay_near_float64(fused, calls, dtype):
-    layer, (x, c) = a_layer("dense", dtype=dtype), a_state("dense", fused, dtype)
+def test_narrow_layers_stay_near_float64(fused, calls, project, dtype):
+    layer, (x, c) = a_layer("dense", dtype=dtype, rule=RULES[project]), a_state("dense", fused, dtype)
     found = run(layer, x, c, steps=1)
     expected = run(copy.deepcopy(layer).double(), x.double(), c.double(), steps=1)
     close(found, expected, dtype)
     assert found[0].dtype == dtype
+
+
+class Own(akn.WithoutProjection):
+    """A rule that may do anything."""
 
 
 def test_where_it_is_not_taken(fused, calls, monkeypatch):
@@ -169,7 +174,8 @@ def test_where_it_is_not_taken(fused, calls, monkeypatch):
     assert "int64" in step.why_not(layer.one_step(), x, x, c.long())
     assert "shape" in step.why_not(layer.one_step(), x, x, c[:1])
     for changed, reason in (
-        ({"rule": akn.WithoutProjection()}, "rule"),
+        ({"rule": akn.Residual()}, "rule: Residual"),
+        ({"rule": Own()}, "rule: Own"),
         ({"omega": torch.nn.Identity()}, "natural"),
         ({"n": 17}, "N = 17"),
         ({"gamma": torch.ones(3)}, "γ"),
@@ -232,9 +238,10 @@ def exact(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["dense", "conv, channels last"])
 @pytest.mark.parametrize("recompute", [False, True])
-def test_recorded_as_a_graph(fused, exact, kind, recompute):
+def test_recorded_as_a_graph(fused, exact, project, kind, recompute):
     """Forward and backward in a CUDA graph, replayed on other values."""
-    layer = a_layer(kind, dtype=F32, gradients=akn.Recompute() if recompute else akn.Store()).to(fused)
+    gradients = akn.Recompute() if recompute else akn.Store()
+    layer = a_layer(kind, dtype=F32, rule=RULES[project], gradients=gradients).to(fused)
     x, c = a_state(kind, fused, F32)
     parameters = list(layer.parameters())
 
@@ -247,9 +254,9 @@ def test_recorded_as_a_graph(fused, exact, kind, recompute):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["dense", "conv, channels last"])
-def test_compiled_by_inductor(fused, exact, kind):
+def test_compiled_by_inductor(fused, exact, project, kind):
     torch._dynamo.reset()
-    layer, (x, c) = a_layer(kind, dtype=F32).to(fused), a_state(kind, fused, F32)
+    layer, (x, c) = a_layer(kind, dtype=F32, rule=RULES[project]).to(fused), a_state(kind, fused, F32)
     expected = run(layer, x, c)
     layer.compile_step()
     compiled = layer.evolve(x, c, 3, energy=osc.energy)

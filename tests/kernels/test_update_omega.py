@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from nearness import close as close_within
-from update_cases import BF16, ENERGY, F16, F32, F64, states
+from update_cases import BF16, F16, F32, F64, outward, plain, states
 
 from akorn import nn as akn
 from akorn import oscillators as osc
@@ -16,15 +16,6 @@ KINDS = ("rates", "matrix", "matrices")
 
 def antisymmetric(matrix):
     return (matrix - matrix.mT) / 2
-
-
-def plain(x, jx, c, gamma, omega, n, pair_weight):
-    """(x′, E) from the definitions; E is None without a weight."""
-    dim = osc.channel_axis(x)
-    grouped, force = osc.group(x, n, dim), osc.group(jx + c, n, dim)
-    rotate = osc.rotate_pairs if omega.shape[-1] < n else osc.rotate
-    after = akn.Kuramoto().step(grouped, force, rotate(grouped, omega, dim), gamma, dim)
-    return osc.ungroup(after, dim), None if pair_weight is None else ENERGY[pair_weight](x, jx, c)
 
 
 def draw(seed, shape, n, kind, device, dtypes=(F64,) * 3, layouts="ppp"):
@@ -47,7 +38,7 @@ def gradients(outputs, inputs, n, seeds=None):
     return [*others, antisymmetric(omega) if omega.shape[-1] == n else omega]
 
 
-def both(inputs, n, pair_weight, seed=0):
+def both(inputs, n, project, pair_weight, seed=0):
     """(result, expected) of outputs and gradients; expected in float64."""
     from akorn.kernels.update import update
 
@@ -56,7 +47,7 @@ def both(inputs, n, pair_weight, seed=0):
     each = torch.randn(inputs[0].shape[0], generator=generator, dtype=F64).to(inputs[0])
     found = []
     for function, arrays in ((update, inputs), (plain, [a.detach().double().requires_grad_() for a in inputs])):
-        outputs = function(*arrays, n, pair_weight)[: 1 if pair_weight is None else 2]
+        outputs = function(*arrays, n, project, pair_weight)[: 1 if pair_weight is None else 2]
         seeds = [s.to(o.dtype) for s, o in zip((weights, each), outputs, strict=False)]
         found.append([*outputs, *gradients(outputs, arrays, n, seeds)])
     return found
@@ -87,9 +78,9 @@ def some_cases():
 
 
 @pytest.mark.parametrize(("shape", "n", "kind", "dtypes", "layouts", "pair_weight"), some_cases())
-def test_same_as_float64(device, shape, n, kind, dtypes, layouts, pair_weight):
+def test_same_as_float64(device, project, shape, n, kind, dtypes, layouts, pair_weight):
     inputs = draw(1, shape, n, kind, device, dtypes, layouts)
-    found, expected = both(inputs, n, pair_weight)
+    found, expected = both(inputs, n, project, pair_weight)
     close(found, expected, max(dtypes, key=lambda dtype: torch.finfo(dtype).eps))
     assert [g.dtype for g in found[-5:]] == [a.dtype for a in inputs]
     assert found[0].dtype == inputs[0].dtype
@@ -100,25 +91,25 @@ def test_same_as_float64(device, shape, n, kind, dtypes, layouts, pair_weight):
     ((3, 301, 12), 4, "p"), ((3, 101, 18), 6, "p"), ((2, 15, 19, 17), 3, "p"), ((2, 20, 9, 31), 4, "p"),
     ((2, 15, 19, 17), 5, "l"),
 ])  # fmt: skip
-def test_many_programs(device, shape, n, kind, layout):
+def test_many_programs(device, project, shape, n, kind, layout):
     """Tiles that start at any oscillator of a sample, and end beyond it."""
     if kind == "rates" and n % 2:
         pytest.skip("pairs need an even N")
-    found, expected = both(draw(2, shape, n, kind, device, layouts=layout * 3), n, 0.5)
+    found, expected = both(draw(2, shape, n, kind, device, layouts=layout * 3), n, project, 0.5)
     close(found, expected, F64)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wanted", [[4], [3], [3, 4], [1, 4], [2, 4], [0]])
 @pytest.mark.parametrize("pair_weight", [None, 0.5])
-def test_only_some_gradients(device, kind, wanted, pair_weight):
+def test_only_some_gradients(device, project, kind, wanted, pair_weight):
     from akorn.kernels.update import update
 
     inputs = draw(3, (2, 5, 8), 4, kind, device)
     grads = []
     for function in (update, plain):
         arrays = [a.detach().requires_grad_(i in wanted) for i, a in enumerate(inputs)]
-        after, energy = function(*arrays, 4, pair_weight)
+        after, energy = function(*arrays, 4, project, pair_weight)
         loss = after.square().cumsum(1).cos().sum() + (0 if pair_weight is None else energy.sin().sum())
         chosen = [arrays[i] for i in wanted]
         grads.append(gradients(loss, chosen, 4) if 4 in wanted else torch.autograd.grad(loss, chosen))
@@ -126,31 +117,31 @@ def test_only_some_gradients(device, kind, wanted, pair_weight):
 
 
 @pytest.mark.parametrize("kind", ["matrix", "matrices"])
-def test_its_gradient_is_antisymmetric(device, kind):
+def test_its_gradient_is_antisymmetric(device, project, kind):
     from akorn.kernels.update import update
 
     inputs = draw(4, (3, 4, 21), 7, kind, device)
-    after, energy = update(*inputs, 7, 0.5)
+    after, energy = update(*inputs, 7, project, 0.5)
     (grad,) = torch.autograd.grad(after.pow(3).sum() + energy.sum(), inputs[-1:])
     assert grad.abs().max() > 0.01
     assert torch.equal(grad, -grad.mT)
 
 
 @pytest.mark.parametrize("only", [0, 1])
-def test_only_one_output_in_the_loss(device, only):
+def test_only_one_output_in_the_loss(device, project, only):
     from akorn.kernels.update import update
 
     grads = []
     for function in (update, plain):
         arrays = draw(4, (3, 4, 6), 3, "matrices", device)
-        grads.append(gradients(function(*arrays, 3, 0.5)[only].pow(3).sum(), arrays, 3))
+        grads.append(gradients(function(*arrays, 3, project, 0.5)[only].pow(3).sum(), arrays, 3))
     close(*grads, F64)
 
 
 @pytest.mark.parametrize(("shape", "n", "layout", "oscillators"), [
     ((2, 3, 4), 4, "p", None), ((2, 6, 2, 2), 3, "p", 2), ((1, 10, 2, 3), 5, "l", 2),
 ])  # fmt: skip
-def test_gradcheck_of_the_entries(device, shape, n, layout, oscillators):
+def test_gradcheck_of_the_entries(device, project, shape, n, layout, oscillators):
     from akorn.kernels.update import update
 
     *inputs, _ = draw(5, shape, n, "matrix", device, layouts=layout * 3)
@@ -158,7 +149,7 @@ def test_gradcheck_of_the_entries(device, shape, n, layout, oscillators):
 
     def function(*arrays):
         matrix = torch.func.functional_call(_Matrix(omega), {"omega.entries": arrays[-1]})
-        return update(*arrays[:-1], matrix, n, 0.5)
+        return update(*arrays[:-1], matrix, n, project, 0.5)
 
     entries = omega.entries.detach().clone().requires_grad_()
     assert torch.autograd.gradcheck(function, (*inputs, entries), fast_mode=True)
@@ -175,10 +166,10 @@ class _Matrix(torch.nn.Module):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [F64, F32, BF16])
-def test_omega_of_another_type_and_with_gaps(device, kind, dtype):
+def test_omega_of_another_type_and_with_gaps(device, project, kind, dtype):
     *inputs, omega = draw(6, (2, 8, 3, 5), 4, kind, device, (F32,) * 3)
     gapped = torch.stack((omega, omega), -1).to(dtype)[..., 0].detach().requires_grad_()
-    found, expected = both([*inputs, gapped], 4, 0.5)
+    found, expected = both([*inputs, gapped], 4, project, 0.5)
     close(found[:-1], expected[:-1], F32)
     close(found[-1:], expected[-1:], BF16 if dtype == BF16 else F32)
     assert found[-1].dtype == dtype
@@ -186,33 +177,33 @@ def test_omega_of_another_type_and_with_gaps(device, kind, dtype):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(2, 5, 8), (2, 8, 3, 5)])
-def test_the_state_in_another_type_too(device, shape, kind):
+def test_the_state_in_another_type_too(device, project, shape, kind):
     from akorn.kernels.update import update, update_twice
 
     inputs = draw(7, shape, 4, kind, device, (F32,) * 3)
-    after, energy, copy = update_twice(*inputs, 4, 0.5, F16)
-    assert all(torch.equal(a, b) for a, b in zip((after, energy), update(*inputs, 4, 0.5), strict=True))
+    after, energy, copy = update_twice(*inputs, 4, project, 0.5, F16)
+    assert all(torch.equal(a, b) for a, b in zip((after, energy), update(*inputs, 4, project, 0.5), strict=True))
     assert torch.equal(copy, after.to(F16))
     found = gradients(after.pow(3).sum() + copy.float().pow(2).sum(), inputs, 4)
     expected = draw(7, shape, 4, kind, device)
-    state, _ = plain(*expected, 4, 0.5)
+    state, _ = plain(*expected, 4, project, 0.5)
     close(found, gradients(state.pow(3).sum() + state.pow(2).sum(), expected, 4), F16)
 
 
-def test_rates_of_pairs_are_a_matrix(device):
+def test_rates_of_pairs_are_a_matrix(device, project):
     """The two ways to write the same Ω agree, and so does one rate where all are equal."""
     from akorn.kernels.update import update
 
     *inputs, _ = (a.detach() for a in draw(8, (2, 7, 12), 6, "matrix", device))
     rates = akn.PairwiseFrequency(6, 2, init=0.8).to(device, F64)
-    results = [update(*inputs, omega, 6, None)[0] for omega in (rates.rate, rates.matrix, rates.rate[:1, 0])]
+    results = [update(*inputs, omega, 6, project, None)[0] for omega in (rates.rate, rates.matrix, rates.rate[:1, 0])]
     close(results[1:], [results[0]] * 2, F64)
 
 
 @pytest.mark.parametrize(("kind", "n"), [("rates", 4), ("matrix", 4), ("matrices", 4), ("matrix", 3), ("matrices", 3)])
 @pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(("elements", "warps"), [(512, 2), (4096, 8)])
-def test_any_block_gives_the_same(device, kind, n, memory, elements, warps):
+def test_any_block_gives_the_same(device, project, kind, n, memory, elements, warps):
     from akorn.kernels.update import BLOCK, update_into
     from akorn.kernels.update_backward import Block, launch_backward
 
@@ -222,26 +213,26 @@ def test_any_block_gives_the_same(device, kind, n, memory, elements, warps):
     found = []
     for block in (BLOCK, Block(elements, warps)):
         out = inputs[0].clone()
-        update_into(out, None, out, *inputs[1:], n, 0.0, block)  # in place
-        found.append((out, *launch_backward(grad, None, *inputs, n, None, [True] * 3, block)))
+        update_into(out, None, out, *inputs[1:], n, project, 0.0, block)  # in place
+        found.append((out, *launch_backward(grad, None, *inputs, n, project, None, [True] * 3, block)))
     torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-12)
-    close(found[1][:1], plain(*inputs, n, None)[:1], F64)
+    close(found[1][:1], plain(*inputs, n, project, None)[:1], F64)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("shape", "kind", "n"), [
-    ((2, 3, 12), "rates", 4), ((2, 12, 2, 3), "matrix", 4), ((2, 3, 12), "matrices", 3),
+@pytest.mark.parametrize(("shape", "kind", "n", "project"), [
+    ((2, 3, 12), "rates", 4, True), ((2, 12, 2, 3), "matrix", 4, False), ((2, 3, 12), "matrices", 3, True),
 ])  # fmt: skip
-def test_operators_are_registered_properly(device, shape, kind, n):
+def test_operators_are_registered_properly(device, shape, kind, n, project):
     from akorn.kernels.update import update, update_twice
     from akorn.kernels.update_backward import update_backward
 
     inputs = draw(10, shape, n, kind, device, (F32,) * 3)
-    torch.library.opcheck(update.custom, (*inputs, n, 0.5))
-    torch.library.opcheck(update_twice.custom, (*inputs, n, None, F16))
+    torch.library.opcheck(update.custom, (*inputs, n, project, 0.5))
+    torch.library.opcheck(update_twice.custom, (*inputs, n, project, None, F16))
     arrays = [a.detach() for a in inputs]
     for wanted in ([True, True, True], [False, True, False]):
-        arguments = (torch.ones_like(arrays[0]), None, None, *arrays, n, None, wanted)
+        arguments = (torch.ones_like(arrays[0]), None, None, *arrays, n, project, None, wanted)
         torch.library.opcheck(update_backward.custom, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
@@ -251,12 +242,12 @@ def test_refuses_what_is_no_omega(device):
     x, one = torch.zeros(2, 4, 12, device=device), torch.ones(1, device=device)
     for n, shape in ((4, (4, 2)), (4, (3, 4)), (4, (2, 4, 4)), (4, (4,)), (3, (4, 1)), (3, (1,)), (4, (0,))):
         with pytest.raises(ValueError, match=rf"got shape .* for n={n} and {12 // n} oscillators"):
-            update(x, x, x, one, x.new_zeros(shape), n, None)
+            update(x, x, x, one, x.new_zeros(shape), n, True, None)
 
 
 def test_nothing_to_do(device):
     for kind in KINDS:
-        close(*both(draw(11, (0, 3, 8), 4, kind, device), 4, 0.5), F64)
+        close(*both(draw(11, (0, 3, 8), 4, kind, device), 4, True, 0.5), F64)
 
 
 @pytest.mark.gpu
@@ -267,11 +258,13 @@ def test_nothing_to_do(device):
     ((8, 256, 8, 8), 2, "p"), ((8, 64, 32, 32), 16, "p"), ((8, 60, 31, 9), 15, "p"), ((8, 240, 16, 16), 6, "p"),
 ])  # fmt: skip
 @pytest.mark.parametrize("pair_weight", [None, 0.5])
-def test_sizes_of_use(device, shape, n, layout, kind, dtypes, pair_weight):
+def test_sizes_of_use(device, project, shape, n, layout, kind, dtypes, pair_weight):
     if kind == "rates" and n % 2:
         pytest.skip("pairs need an even N")
     inputs = draw(12, shape, n, kind, device, dtypes, layout * 3)
-    found, expected = both(inputs, n, pair_weight)
+    if not project:
+        outward(*inputs[:3], n)
+    found, expected = both(inputs, n, project, pair_weight)
     close(found, expected, max(dtypes, key=lambda dtype: torch.finfo(dtype).eps), inputs[0].numel() // n)
-    again, _ = both(inputs, n, pair_weight)
+    again, _ = both(inputs, n, project, pair_weight)
     assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))

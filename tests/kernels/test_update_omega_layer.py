@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from update_cases import replayed, with_gradients
+from update_cases import RULES, replayed, with_gradients
 
 from akorn import kernels
 from akorn import nn as akn
@@ -94,8 +94,9 @@ def expected_of(monkeypatch, layer, *state, **options):
 
 @pytest.mark.parametrize("coupling", ["dense", "conv", "conv, channels last"])
 @pytest.mark.parametrize(("kind", "n"), [("rates", 4), ("matrix", 3), ("matrices", 3), ("matrices", 6)])
-def test_omega_goes_inside(fused, calls, monkeypatch, kind, n, coupling):
-    layer, state = a_layer(kind, n, coupling=coupling), a_state(fused, coupling=coupling)
+def test_omega_goes_inside(fused, calls, monkeypatch, project, kind, n, coupling):
+    layer = a_layer(kind, n, coupling=coupling, rule=RULES[project])
+    state = a_state(fused, coupling=coupling)
     found = run(layer, *state)
     assert len(calls) == 3
     assert all(omega is not None for omega in calls)
@@ -105,26 +106,28 @@ def test_omega_goes_inside(fused, calls, monkeypatch, kind, n, coupling):
 @pytest.mark.parametrize("learn", [True, False])
 @pytest.mark.parametrize("learn_gamma", [True, False])
 @pytest.mark.parametrize(("kind", "n"), [("rates", 4), ("matrix", 3), ("matrices", 4)])
-def test_chains(fused, calls, monkeypatch, kind, n, learn, learn_gamma):
+def test_chains(fused, calls, monkeypatch, project, kind, n, learn, learn_gamma):
     """Recomputed chains go backward without the update forward, whatever is learned."""
-    layer, state = a_layer(kind, n, learn=learn, learn_gamma=learn_gamma, gradients=akn.Recompute()), a_state(fused)
+    options = {"learn_gamma": learn_gamma, "rule": RULES[project], "gradients": akn.Recompute()}
+    layer, state = a_layer(kind, n, learn=learn, **options), a_state(fused)
     found = run(layer, *state, steps=5)
     assert len(calls) == 5
     close(found, expected_of(monkeypatch, layer, *state, steps=5))
 
 
 @pytest.mark.parametrize("energy", [None, osc.published_energy])
-def test_chains_with_other_energies(fused, calls, monkeypatch, energy):
-    layer, state = a_layer("matrices", coupling="conv", gradients=akn.Recompute()), a_state(fused, coupling="conv")
+def test_chains_with_other_energies(fused, calls, monkeypatch, project, energy):
+    layer = a_layer("matrices", coupling="conv", rule=RULES[project], gradients=akn.Recompute())
+    state = a_state(fused, coupling="conv")
     found = run(layer, *state, energy=energy)
     assert len(calls) == 3
     close(found, expected_of(monkeypatch, layer, *state, energy=energy))
 
 
 @pytest.mark.parametrize("kind", ["rates", "matrix"])
-def test_chains_under_autocast(fused, calls, kind):
+def test_chains_under_autocast(fused, calls, project, kind):
     """The same values as without recomputation; the gradients of weights it adds up in another precision."""
-    layer, state = a_layer(kind, 4, F32, gradients=akn.Recompute()), a_state(fused, F32)
+    layer, state = a_layer(kind, 4, F32, rule=RULES[project], gradients=akn.Recompute()), a_state(fused, F32)
     found = run(layer, *state, autocast=True)
     layer.gradients = akn.Store()
     expected = run(layer, *state, autocast=True)
@@ -142,8 +145,9 @@ def test_compiled_step(fused, monkeypatch, kind):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_hooks_on_omega_run(fused, monkeypatch, recompute):
-    layer, state = a_layer("matrices", gradients=akn.Recompute() if recompute else akn.Store()), a_state(fused)
+def test_hooks_on_omega_run(fused, monkeypatch, project, recompute):
+    gradients = akn.Recompute() if recompute else akn.Store()
+    layer, state = a_layer("matrices", rule=RULES[project], gradients=gradients), a_state(fused)
     layer.omega.register_forward_hook(lambda module, inputs, output: 2 * output)
     close(run(layer, *state), expected_of(monkeypatch, layer, *state))
 
@@ -193,9 +197,10 @@ def test_chains_refuse_a_gamma_that_is_no_parameter(fused, made):
 @pytest.mark.gpu
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("kind", ["matrix", "matrices"])
-def test_recorded_as_a_graph(fused, kind, recompute):
+def test_recorded_as_a_graph(fused, project, kind, recompute):
     """Forward and backward in a CUDA graph, replayed on other values."""
-    layer = a_layer(kind, dtype=F32, gradients=akn.Recompute() if recompute else akn.Store()).to(fused)
+    gradients = akn.Recompute() if recompute else akn.Store()
+    layer = a_layer(kind, dtype=F32, rule=RULES[project], gradients=gradients).to(fused)
     x, c = a_state(fused, F32)
     parameters = list(layer.parameters())
 

@@ -17,7 +17,7 @@ from akorn.kernels.update_omega import omega_gradient
 
 def why_not(step: Step, x: Tensor, jx: Tensor, c: Tensor) -> str | None:
     """Why the fused update cannot be used for this step, or None if it can."""
-    if not step.kuramoto:
+    if step.projects is None:
         return f"another update rule: {type(step.rule).__name__}"
     if step.rotation is not None and not step.rotation.antisymmetric:
         return f"natural frequencies of another kind: {step.rotation.name}"
@@ -39,13 +39,14 @@ def fused_step(
     step: Step, x: Tensor, jx: Tensor, c: Tensor, energy: EnergyFunction | None, narrow: torch.dtype | None
 ) -> Advanced:
     """`akorn.execution.step.advance` from Jx on."""
+    assert step.projects is not None
     rate, weight = _rate(step), _weight(energy)
     value = energy(x, jx, c) if energy is not None and weight is None else None
     if rate is None and step.rotation is not None:
         # Ω has hooks. Since xᵀΩx = 0, Ωx can be added to Jx without changing Proj or the energy, in the type of x here.
         dim = osc.channel_axis(x)
         jx = jx + osc.ungroup(step.rotation.apply(osc.group(x, step.n, dim), dim), dim).to(x.dtype)
-    arguments = (x, jx, c, step.gamma(), rate, step.n, weight)
+    arguments = (x, jx, c, step.gamma(), rate, step.n, step.projects, weight)
     after, energies, *copy = update(*arguments) if narrow is None else update_twice(*arguments, narrow)
     return after, energies if weight is not None else value, copy[0] if copy else None
 
@@ -70,6 +71,7 @@ def reverse_step(step: Step, reversal: Reversal, x: Tensor, t: int, energy: Ener
         jx = step.coupling(leaf.view_as(leaf))  # autocast caches no copy of a view
     if jx.shape != x.shape or why_not(step, x, jx, c) is not None:
         return False
+    assert step.projects is not None
     reversal.check([jx, *learned], leaf)
     total = reversal.totals.get(id(c))
     grad, grad_jx, total, sums = launch_backward(
@@ -81,6 +83,7 @@ def reverse_step(step: Step, reversal: Reversal, x: Tensor, t: int, energy: Ener
         gamma,
         rate,
         step.n,
+        step.projects,
         weight,
         [True, c.requires_grad, any(value.numel() == 1 for value in learned)],
         grad_narrow=reversal.coupled,

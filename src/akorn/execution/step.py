@@ -49,8 +49,8 @@ class Step(NamedTuple):
     """Ω, or None for no rotation."""
     rule: Rule
     """The update."""
-    kuramoto: bool
-    """Whether the rule is that of Eq. 4–5, exactly."""
+    projects: bool | None
+    """Whether the rule has Proj: True for that of Eq. 4–5, False for the same without Proj, None for any other."""
     multiplies: Callable[[], bool]
     """Whether the coupling uses x only in a single product, so that x can be passed in autocast's type."""
     compiled: Callable[[Tensor, Tensor, EnergyFunction | None], tuple[Tensor, Tensor | None]] | None = None

@@ -3,7 +3,7 @@
 `akorn.execution` decides what uses them, and when; here are the switches, and which arrays they accept
 (`usable`). Kernels are in the module that callers use, or next to it in `…_kernel(s)`, `…_tiles` and `…_backward`:
 
-    update           the update of Eq. 4–5, with Ω by `update_omega`
+    update           the update of Eq. 4–5, also without Proj, with Ω by `update_omega`
     sphere           Π alone
     attention        attention with GTA's matrices, which are applied to pairs of components by `pairs`, `pairs_passes`
     convolution      convolutions whose gradients are faster

@@ -116,7 +116,8 @@ def _best_cut(step: AttentiveStep, x: Tensor, settings: Settings) -> Cut:
     cuts = [usual, *(cut for cut in others if 2 * cut.chunk <= x.shape[0])]
     if not x.is_cuda or x.shape[0] < 2 * usual.chunk:
         return usual
-    kind = (step.heads, bool(step.matrices), step.omega is not None, step.n, step.mlp and len(step.mlp.bias))
+    rule = (step.omega is not None, step.n, step.projects)
+    kind = (step.heads, bool(step.matrices), *rule, step.mlp and len(step.mlp.bias))
     key = ("cut", x.device, *x.shape[1:], *kind, settings, len(cuts))
     return fastest(key, cuts, lambda cut: _time_cut(step, x, settings, cut))
 
@@ -139,7 +140,8 @@ def _prepared(
 ) -> Run:
     """The graphs for this owner and shape, created at the first call, with the current weights."""
     weights = weights_of(step)
-    key = (shape, device, settings, step.n, step.heads, tuple((name, w.shape) for name, w in weights.items()))
+    kind = (step.n, step.projects, step.heads)
+    key = (shape, device, settings, *kind, tuple((name, w.shape) for name, w in weights.items()))
     runs = _RUNS.setdefault(owner, OrderedDict())
     if key not in runs:
         while len(runs) >= _KEPT:

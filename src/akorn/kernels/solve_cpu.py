@@ -87,7 +87,8 @@ def fast_steps(
         for first in range(0, x.shape[0], block):
             part = slice(first, min(first + block, x.shape[0]))
             if run is None or run.batch != part.stop - first:
-                run = _Block(weights, part.stop - first, None if energy is None else ENERGIES[energy])
+                pair_weight = None if energy is None else ENERGIES[energy]
+                run = _Block(weights, part.stop - first, step.projects, pair_weight)
             run(start[part], c[part], steps, out[part], None if energies is None else energies[:, part])
         return out, energies
 
@@ -203,9 +204,9 @@ class _Weights:
 class _Block:
     """The arrays of a block of samples, and its steps."""
 
-    def __init__(self, weights: _Weights, batch: int, pair_weight: float | None) -> None:
+    def __init__(self, weights: _Weights, batch: int, project: bool, pair_weight: float | None) -> None:
         w = weights
-        self.weights, self.batch, self.pair_weight = weights, batch, pair_weight
+        self.weights, self.batch, self.project, self.pair_weight = weights, batch, project, pair_weight
         rows = batch * w.tokens
         self.x, self.c = (torch.empty(rows, w.n, w.oscillators) for _ in range(2))
         self.along, self.length = (torch.empty(rows, w.oscillators) for _ in range(2))
@@ -251,7 +252,7 @@ class _Block:
     def _update(self, energies: Tensor | None) -> None:
         """The update, in place, and the energy before it: with the force f = γ(Jx + c),
 
-        x′ = Π[f + γΩx + (1 − ⟨f, x⟩) x].
+        x′ = Π[f + γΩx + (1 − ⟨f, x⟩) x],  or without Proj  Π[f + γΩx + x].
         """
         w, x, along, length = self.weights, self.x, self.along, self.length
         if w.mlp is None:
@@ -260,13 +261,17 @@ class _Block:
             y = w.output(self.o)
             f = w.mlp(self.flat_x, y, self.flat_c).add_(y, alpha=w.gamma).view_as(x)
         parts = list(f.unbind(1))  # [rows, C/N] each
-        _dot(parts, self.planes, along)
+        if self.project or energies is not None:
+            _dot(parts, self.planes, along)
         if energies is not None:
             self._energy(energies)
         for i, j, rate in w.rotation:
             parts[i].add_(self.planes[j], alpha=rate)
-        torch.sub(1.0, along, out=along)
-        f.addcmul_(x, along[:, None])
+        if self.project:
+            torch.sub(1.0, along, out=along)
+            f.addcmul_(x, along[:, None])
+        else:
+            f.add_(x)
         _dot(parts, parts, length)
         length.clamp_min_(osc.TINY**2).rsqrt_()
         torch.mul(f, length[:, None], out=x)

@@ -48,13 +48,14 @@ def _tail(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     N: tl.constexpr,
+    PROJECT: tl.constexpr,
     ROTATE: tl.constexpr,
 ):
     """The update of a tile. Returns minus the energy of its rows, [ROWS]."""
     state = state.to(tl.float32)
     drive = drive.to(tl.float32)
     value = tl.sum(state * (pair_weight * pull + drive), 1)
-    state = advance(state, pull + drive, gamma, rate, ROWS, COLUMNS, N, ROTATE)
+    state = advance(state, pull + drive, gamma, rate, ROWS, COLUMNS, N, PROJECT, ROTATE)
     out.store([row, column], state.to(out.dtype))
     return value
 
@@ -88,6 +89,7 @@ def _output_update_kernel(
     BLOCK_K: tl.constexpr,
     HALVES: tl.constexpr,
     EARLY: tl.constexpr,
+    PROJECT: tl.constexpr,
     ROTATE: tl.constexpr,
     ENERGY: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -117,12 +119,12 @@ def _output_update_kernel(
     if not EARLY:
         x1 = x.load([row, column])
         c1 = c.load([row, column])
-    value = _tail(left, x1, c1, out, row, column, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
+    value = _tail(left, x1, c1, out, row, column, g, turn, pair_weight, BLOCK_M, H, N, PROJECT, ROTATE)
     if HALVES:
         if not EARLY:
             x2 = x.load([row, column + H])
             c2 = c.load([row, column + H])
-        value += _tail(right, x2, c2, out, row, column + H, g, turn, pair_weight, BLOCK_M, H, N, ROTATE)
+        value += _tail(right, x2, c2, out, row, column + H, g, turn, pair_weight, BLOCK_M, H, N, PROJECT, ROTATE)
     if ENERGY:
         m = row + tl.arange(0, BLOCK_M)
         tl.store(energies + m.to(tl.int64) * TILES + tile, -value, mask=m < rows)
@@ -140,18 +142,26 @@ def output_config(config: Config, channels: int) -> Config:
 
 
 def choose_output(
-    x: Tensor, o: Tensor, weight: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, energy: bool
+    x: Tensor,
+    o: Tensor,
+    weight: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    project: bool,
+    energy: bool,
 ) -> Config:
     """The fastest config for these arguments; times the candidates on copies at the first call."""
     channels = x.shape[-1]
     rows = x.numel() // channels
     candidates = [output_config(config, channels) for config in CONFIGS]
-    key = ("output", x.device, x.dtype, channels, n, rate is not None, energy, rows.bit_length())
+    key = ("output", x.device, x.dtype, channels, n, project, rate is not None, energy, rows.bit_length())
     scratch = torch.empty_like(x)
 
     def launch(config: Config) -> None:
         energies = x.new_empty(rows, channels // config.columns, dtype=torch.float32) if energy else None
-        output_update_into(scratch, energies, o, weight, x, c, gamma, rate, n, 1.0, config)
+        output_update_into(scratch, energies, o, weight, x, c, gamma, rate, n, project, 1.0, config)
 
     return best(key, candidates, launch, scratch)
 
@@ -166,6 +176,7 @@ def output_update_into(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float,
     config: Config,
 ) -> None:
@@ -198,6 +209,7 @@ def output_update_into(
         BLOCK_K=config.depth,
         HALVES=halves,
         EARLY=config.early,
+        PROJECT=project,
         ROTATE=rate is not None,
         ENERGY=energies is not None,
         PRECISION=precision(x.dtype),
@@ -207,7 +219,15 @@ def output_update_into(
 
 @operator("akorn::output_update")
 def output_update(
-    o: Tensor, weight: Tensor, x: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float
+    o: Tensor,
+    weight: Tensor,
+    x: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    project: bool,
+    pair_weight: float,
 ) -> tuple[Tensor, Tensor]:
     """`update` with Jx = o Wᵀ, which is never written to memory.
 
@@ -219,6 +239,7 @@ def output_update(
         gamma: γ, one value.
         rate: ω of every pair of components, one value; None for no rotation.
         n: N, a power of two up to 16.
+        project: as for `update`.
         pair_weight: as for `update`.
 
     Returns: x′ like x, and the energies, [B] float32.
@@ -232,15 +253,23 @@ def output_update(
         raise ValueError(f"x is {list(x.shape)}: o must be too and weight {[channels, channels]},"
                          f" got {list(o.shape)} and {list(weight.shape)}")  # fmt: skip
     o, weight, x, c = o.contiguous(), weight.contiguous(), x.contiguous(), c.contiguous()
-    config = choose_output(x, o, weight, c, gamma, rate, n, True)
+    config = choose_output(x, o, weight, c, gamma, rate, n, project, True)
     out = torch.empty_like(x)
     energies = x.new_empty(x.numel() // channels, channels // config.columns, dtype=torch.float32)
-    output_update_into(out, energies, o, weight, x, c, gamma, rate, n, pair_weight, config)
+    output_update_into(out, energies, o, weight, x, c, gamma, rate, n, project, pair_weight, config)
     return out, energies.view(x.shape[0], -1).sum(1)
 
 
 @output_update.register_fake
 def _(
-    o: Tensor, weight: Tensor, x: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float
+    o: Tensor,
+    weight: Tensor,
+    x: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    project: bool,
+    pair_weight: float,
 ) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x, memory_format=torch.contiguous_format), x.new_empty(x.shape[0], dtype=torch.float32)

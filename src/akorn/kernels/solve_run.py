@@ -47,7 +47,7 @@ class Run:
         if any(matrices.shape[0] != tokens for matrices in step.matrices):
             raise ValueError(f"the positions are for {step.matrices[0].shape[0]} tokens, the state has {tokens}")
         self.heads = step.heads
-        self.n = step.n
+        self.n, self.project = step.n, step.projects
         self.pair_weight = update.ENERGIES[settings.energy] if settings.energy is not None else None
         self.weights = {
             name: torch.zeros(w.shape, dtype=torch.float32 if name in _FLOAT32 else settings.dtype, device=device)
@@ -85,13 +85,14 @@ class Run:
             fuse = False  # the product with W^O is not the last one
         if fuse is not False and solve_output.can_fuse_output(channels, self.n):
             config = solve_output.choose_output(
-                self.x[lane], self.o[lane], w["output"], self.c[lane], w["gamma"], rate, self.n, energy
+                self.x[lane], self.o[lane], w["output"], self.c[lane], w["gamma"], rate, self.n, self.project, energy
             )
         if config is None or fuse is None:
             self.jx = torch.empty_like(self.x)
         if config is not None and fuse is None:
             rows = self.x[lane].numel() // channels
-            key = ("tail", self.x.device, self.x.dtype, channels, self.n, rate is not None, energy, rows.bit_length())
+            kind = (self.n, self.project, rate is not None, energy)
+            key = ("tail", self.x.device, self.x.dtype, channels, *kind, rows.bit_length())
 
             def launch(fused: bool) -> None:
                 self.config = config if fused else None
@@ -186,16 +187,16 @@ class Run:
     def _tail(self, lane: slice, parts: Tensor | None) -> None:
         """The product with W^O and the update, in place."""
         w, x, c, o = self.weights, self.x[lane], self.c[lane], self.o[lane]
-        gamma, rate = w["gamma"], w.get("rate")
         weight = self.pair_weight if self.pair_weight is not None else 0.0
+        rule = (w["gamma"], w.get("rate"), self.n, self.project, weight)
         if self.config is not None:
-            solve_output.output_update_into(x, parts, o, w["output"], x, c, gamma, rate, self.n, weight, self.config)
+            solve_output.output_update_into(x, parts, o, w["output"], x, c, *rule, self.config)
         else:
             jx = cast(Tensor, self.jx)[lane]
             multiply(o, w["output"], None, jx)
             if self.hidden is not None:
                 self._follow(x, jx, self.hidden[lane])
-            update.update_into(x, parts, x, jx, c, gamma, rate, self.n, weight)
+            update.update_into(x, parts, x, jx, c, *rule)
 
     def _follow(self, x: Tensor, y: Tensor, hidden: Tensor) -> None:
         """The MLP behind the attention: y ← y + W₂ gelu(W₁ LayerNorm(x + y) + b), in place."""

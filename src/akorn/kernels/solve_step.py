@@ -37,7 +37,7 @@ class Mlp:
 class AttentiveStep:
     """x′ = Π[x + γ (Ωx + Proj_x(Jx + c))] where Jx is attention over the tokens, with free maps and no mask.
 
-    An MLP may follow the attention at every token.
+    An MLP may follow the attention at every token, and Proj may be missing.
     """
 
     qkv: Tensor
@@ -56,6 +56,8 @@ class AttentiveStep:
     """Ω of all oscillators: one rate for all pairs of components, [1], or a matrix [N, N]; None for no rotation."""
     n: int
     """Rotating dimensions N."""
+    projects: bool
+    """Whether there is Proj."""
     mlp: Mlp | None = None
     """Part of J, behind the attention."""
 

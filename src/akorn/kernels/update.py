@@ -2,6 +2,7 @@
 
     x′ = Π[x + γ (Ωx + Proj_x(Jx + c))],    E = −½ x·Jx − x·c  or  −x·(Jx + c)   of the state before the step
 
+Proj is optional, as in the paper's ablation: it is known when a kernel is compiled.
 Arrays are read in place, as [oscillators, N, pixels]: one pixel for channels last, H·W for pictures [B, C, H, W].
 Ω is antisymmetric: rates of pairs of components or any such matrices, shared or one per oscillator.
 Arithmetic is float32 for all arrays (float64 for float64). The kernel writes energies as sums over parts of a sample,
@@ -34,14 +35,26 @@ BLOCK = Block(2048)  # 16 elements per thread
 
 
 @triton.jit
-def advance(x, force, gamma, rate, ROWS: tl.constexpr, COLUMNS: tl.constexpr, N: tl.constexpr, ROTATE: tl.constexpr):
+def advance(
+    x,
+    force,
+    gamma,
+    rate,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    N: tl.constexpr,
+    PROJECT: tl.constexpr,
+    ROTATE: tl.constexpr,
+):
     """The next state; N consecutive columns are one oscillator. All float32, [ROWS, COLUMNS]."""
     if ROTATE:  # Ωx is already tangent, so it can pass through Proj with the force
         sign = 1.0 - 2.0 * (tl.arange(0, COLUMNS) % 2).to(tl.float32)
         force += rate * sign[None, :] * swap_pairs(x, ROWS, COLUMNS)
     x = tl.reshape(x, [ROWS, COLUMNS // N, N])
     force = tl.reshape(force, [ROWS, COLUMNS // N, N])
-    y = x + gamma * (force - tl.sum(force * x, 2, keep_dims=True) * x)
+    if PROJECT:
+        force -= tl.sum(force * x, 2, keep_dims=True) * x
+    y = x + gamma * force
     length = tl.sqrt(tl.sum(y * y, 2, keep_dims=True))
     return tl.reshape(y * (1.0 / tl.maximum(length, 1e-12)), [ROWS, COLUMNS])
 
@@ -65,6 +78,7 @@ def _update_kernel(
     HALF: tl.constexpr,
     PIXELS: tl.constexpr,
     FLAT: tl.constexpr,
+    PROJECT: tl.constexpr,
     ROTATE: tl.constexpr,  # this and EACH as `rotation` says
     EACH: tl.constexpr,
     ENERGY: tl.constexpr,
@@ -90,9 +104,13 @@ def _update_kernel(
         w0, w1 = rotate(rate, x0, x1, row, oscillators, N, ROWS, HALF, FLAT, EACH, WIDE)
         u0 += w0
         u1 += w1
-    along = dot(u0, u1, x0, x1)
-    y0 = x0 + step * (u0 - along * x0)
-    y1 = x1 + step * (u1 - along * x1)
+    if PROJECT:
+        along = dot(u0, u1, x0, x1)
+        y0 = x0 + step * (u0 - along * x0)
+        y1 = x1 + step * (u1 - along * x1)
+    else:
+        y0 = x0 + step * u0
+        y1 = x1 + step * u1
     length = tl.sqrt(dot(y0, y1, y0, y1))
     scale = 1.0 / tl.where(length < 1e-12, float("inf"), length)  # 0 where y is too short to have a direction
     y0 *= scale
@@ -116,6 +134,7 @@ def update_into(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float,
     block: Block = BLOCK,
     narrow: Tensor | None = None,
@@ -142,6 +161,7 @@ def update_into(
             rows,
             pixels,
             pair_weight,
+            PROJECT=project,
             **rotation(rate, x, n),
             ENERGY=energies is not None,
             TWICE=narrow is not None,
@@ -151,7 +171,14 @@ def update_into(
 
 @operator("akorn::update")
 def update(
-    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float | None
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    project: bool,
+    pair_weight: float | None,
 ) -> tuple[Tensor, Tensor]:
     """One Kuramoto step of a normalised state, and the energy before it; differentiable once.
 
@@ -164,12 +191,13 @@ def update(
             oscillator, [oscillators, N/2]; or a matrix, [N, N] or [oscillators, N, N]. It must be antisymmetric,
             and so is its gradient.
         n: N, 2 to 16.
+        project: whether the force passes through Proj, as in Eq. 4; otherwise x′ = Π[x + γ (Ωx + Jx + c)].
         pair_weight: the weight of x·Jx in the energy, ½ for Eq. 3 and 1 for the published one; None for no energy.
 
     Returns: x′ like x, also in memory, and the energies, [B] in float32 (float64 for float64), or [0] without.
 
     """
-    return _step(x, jx, c, gamma, rate, n, pair_weight, None)
+    return _step(x, jx, c, gamma, rate, n, project, pair_weight, None)
 
 
 @operator("akorn::update_twice")
@@ -180,12 +208,13 @@ def update_twice(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     narrow: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`update`, and x′ once more in the type `narrow`."""
     second = torch.empty_like(x.contiguous(memory_format=form(x)), dtype=narrow)
-    return *_step(x, jx, c, gamma, rate, n, pair_weight, second), second
+    return *_step(x, jx, c, gamma, rate, n, project, pair_weight, second), second
 
 
 def _step(
@@ -195,6 +224,7 @@ def _step(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     narrow: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
@@ -207,17 +237,24 @@ def _step(
     x, jx, c = (array.contiguous(memory_format=memory) for array in (x, jx, c))
     out = torch.empty_like(x)
     if pair_weight is None:
-        update_into(out, None, x, jx, c, gamma, rate, n, 0.0, narrow=narrow)
+        update_into(out, None, x, jx, c, gamma, rate, n, project, 0.0, narrow=narrow)
         return out, x.new_empty(0, dtype=_wide(x))
     parts = cut(*lying(x, n), n, x.dtype, BLOCK.elements).parts
     energies = x.new_empty(x.shape[0], parts, dtype=_wide(x))
-    update_into(out, energies, x, jx, c, gamma, rate, n, pair_weight, narrow=narrow)
+    update_into(out, energies, x, jx, c, gamma, rate, n, project, pair_weight, narrow=narrow)
     return out, energies.sum(1)
 
 
 @update.register_fake
 def _(
-    x: Tensor, jx: Tensor, c: Tensor, gamma: Tensor, rate: Tensor | None, n: int, pair_weight: float | None
+    x: Tensor,
+    jx: Tensor,
+    c: Tensor,
+    gamma: Tensor,
+    rate: Tensor | None,
+    n: int,
+    project: bool,
+    pair_weight: float | None,
 ) -> tuple[Tensor, Tensor]:
     out = torch.empty_like(x.contiguous(memory_format=form(x)))
     return out, x.new_empty(0 if pair_weight is None else x.shape[0], dtype=_wide(x))
@@ -231,6 +268,7 @@ def _(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     narrow: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -241,7 +279,7 @@ def _(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     """For both operators: `update_twice` has one more of each."""
-    x, jx, c, gamma, rate, ctx.n, ctx.pair_weight, *_ = inputs
+    x, jx, c, gamma, rate, ctx.n, ctx.project, ctx.pair_weight, *_ = inputs
     ctx.save_for_backward(x, jx, c, gamma, rate)
     ctx.set_materialize_grads(False)
     if ctx.pair_weight is None:
@@ -270,6 +308,7 @@ def _differentiate(
         gamma,
         rate,
         ctx.n,
+        ctx.project,
         ctx.pair_weight,
         [for_jx, for_c, for_gamma or (for_rate and pairs)],
     )

@@ -4,11 +4,14 @@ With u = Jx + c + Ωx, y = x + γ(u − ⟨u, x⟩x) and x′ = y/‖y‖, and g
 
     g_y = (g − ⟨g, x′⟩x′)/‖y‖,    g_u = γ(g_y − ⟨g_y, x⟩x),    g_x = g_y − γ⟨u, x⟩g_y − γ⟨g_y, x⟩u + Ωᵀg_u
 
-g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Everything is recomputed from x, Jx and c, so nothing else is kept
-for it. g may come in two parts of different types, from the update that follows and from its coupling, and the gradient
-of c may be added to a sum from other steps. For γ and one rate ω, the kernel writes one sum per program, and these are
-then added in a fixed order; the gradient of any other Ω is a product of arrays that the kernel has written. Needs
-Triton to import.
+g_u is the gradient of Jx and of c, and Ωᵀ = −Ω. Without Proj,
+
+    y = x + γu,    g_u = γg_y,    g_x = g_y + Ωᵀg_u
+
+Everything is recomputed from x, Jx and c, so nothing else is kept for it. g may come in two parts of different types,
+from the update that follows and from its coupling, and the gradient of c may be added to a sum from other steps. For γ
+and one rate ω, the kernel writes one sum per program, and these are then added in a fixed order; the gradient of any
+other Ω is a product of arrays that the kernel has written. Needs Triton to import.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,misc"
@@ -59,6 +62,7 @@ def _update_backward_kernel(
     HALF: tl.constexpr,
     PIXELS: tl.constexpr,
     FLAT: tl.constexpr,
+    PROJECT: tl.constexpr,
     ROTATE: tl.constexpr,  # this and EACH as `rotation` says
     EACH: tl.constexpr,
     ENERGY: tl.constexpr,
@@ -92,9 +96,12 @@ def _update_backward_kernel(
         w0, w1 = rotate(rate, x0, x1, row, oscillators, N, ROWS, HALF, FLAT, EACH, WIDE)
         u0 += w0
         u1 += w1
-    along = dot(u0, u1, x0, x1)
-    d0 = u0 - along * x0
-    d1 = u1 - along * x1
+    d0 = u0
+    d1 = u1
+    if PROJECT:
+        along = dot(u0, u1, x0, x1)
+        d0 -= along * x0
+        d1 -= along * x1
     y0 = x0 + step * d0
     y1 = x1 + step * d1
     length = tl.sqrt(dot(y0, y1, y0, y1))
@@ -112,11 +119,14 @@ def _update_backward_kernel(
     # Back through Proj and Ω.
     h0 = step * g0
     h1 = step * g1
-    beside = dot(h0, h1, x0, x1)
-    f0 = h0 - beside * x0
-    f1 = h1 - beside * x1
-    g0 -= along * h0 + beside * u0
-    g1 -= along * h1 + beside * u1
+    f0 = h0
+    f1 = h1
+    if PROJECT:
+        beside = dot(h0, h1, x0, x1)
+        f0 -= beside * x0
+        f1 -= beside * x1
+        g0 -= along * h0 + beside * u0
+        g1 -= along * h1 + beside * u1
     if ROTATE == 1:
         g0 -= turn * f1
         g1 += turn * f0
@@ -161,6 +171,7 @@ def update_backward(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     wanted: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -176,6 +187,7 @@ def update_backward(
         gamma: γ.
         rate: Ω or None.
         n: N.
+        project: whether there is Proj.
         pair_weight: the weight of x·Jx in the energy.
         wanted: whether gradients of Jx, of c, and of γ or one ω are requested.
 
@@ -184,7 +196,8 @@ def update_backward(
         another Ω from the second or third.
 
     """
-    return launch_backward(grad, grad_energy, x, jx, c, gamma, rate, n, pair_weight, wanted, grad_narrow=grad_narrow)
+    further = (x, jx, c, gamma, rate, n, project, pair_weight, wanted)
+    return launch_backward(grad, grad_energy, *further, grad_narrow=grad_narrow)
 
 
 def launch_backward(
@@ -196,6 +209,7 @@ def launch_backward(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     wanted: list[bool],
     block: Block = BLOCK,
@@ -251,6 +265,7 @@ def launch_backward(
             pixels,
             weight,
             weight if wanted[0] else 1.0,
+            PROJECT=project,
             **rotation(rate, x, n),
             ENERGY=grad_energy is not None,
             SEPARATE=apart,
@@ -273,6 +288,7 @@ def _(
     gamma: Tensor,
     rate: Tensor | None,
     n: int,
+    project: bool,
     pair_weight: float | None,
     wanted: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -17,7 +17,7 @@ from akorn.nn.feed_forward import FeedForwardCoupling
 from akorn.nn.frequency import NaturalFrequency, PairwiseFrequency
 from akorn.nn.norm import LayerNorm
 from akorn.nn.position import GTA, Position, RotaryPosition
-from akorn.nn.rules import Kuramoto, UpdateRule
+from akorn.nn.rules import Kuramoto, UpdateRule, WithoutProjection
 
 _ON_HEADS = (type(None), Position, GTA, RotaryPosition)
 """Positions that do not change x."""
@@ -38,6 +38,11 @@ def _values(omega: nn.Module) -> Tensor:
     values = omega.rate if isinstance(omega, PairwiseFrequency) else omega.matrix
     assert isinstance(values, Tensor)
     return values
+
+
+def projects(rule: UpdateRule) -> bool | None:
+    """Whether a rule has Proj; None for a rule that no fast form knows."""
+    return {Kuramoto: True, WithoutProjection: False}.get(type(rule))
 
 
 def multiplies(coupling: nn.Module) -> bool:
@@ -72,14 +77,15 @@ def attentive(
     matrices = coupling.matrices() if type(coupling.position) in _ON_HEADS else None
     if matrices is None:
         return Unknown(f"positions of another kind: {type(coupling.position).__name__}")
-    if type(rule) is not Kuramoto:
+    if (proj := projects(rule)) is None:
         return Unknown(f"another update rule: {type(rule).__name__}")
     if omega is not None and (
         type(omega) not in (NaturalFrequency, PairwiseFrequency) or getattr(omega, "oscillators", None) is not None
     ):
         return Unknown(f"natural frequencies other than one for all oscillators: {type(omega).__name__}")
     omega_values = None if omega is None else _values(omega)
-    return AttentiveStep(qkv.weight, qkv.bias, output.weight, coupling.heads, matrices, gamma, omega_values, n, mlp)
+    maps = (qkv.weight, qkv.bias, output.weight)
+    return AttentiveStep(*maps, coupling.heads, matrices, gamma, omega_values, n, proj, mlp)
 
 
 def _mlp(coupling: FeedForwardCoupling) -> Mlp | None:

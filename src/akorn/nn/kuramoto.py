@@ -24,7 +24,7 @@ from akorn.nn.checks import (
     whole_number,
     whole_steps,
 )
-from akorn.nn.description import multiplies, rotation
+from akorn.nn.description import multiplies, projects, rotation
 from akorn.nn.flags import GradientFlags
 from akorn.nn.norm import GroupNorm, per_channel
 from akorn.nn.rules import Kuramoto, UpdateRule
@@ -199,7 +199,7 @@ class KuramotoLayer(GradientFlags, nn.Module):
             gamma=lambda: self.step_size,
             rotation=rotation(self.omega),
             rule=self.rule,
-            kuramoto=type(self.rule) is Kuramoto,
+            projects=projects(self.rule),
             multiplies=lambda: multiplies(self.coupling),
             compiled=None if own is None else lambda x, c, energy: own(self, x, c, energy),
             handle=self._handle if self.one_operator else None,

@@ -28,10 +28,10 @@ def solve_steps(
     """`steps` updates of a state, for solving: the last state, like x, and the energies before each step, [steps, B].
 
     The fused path is for CUDA without gradients, for at most 128 tokens under attention with unconstrained maps, GTA,
-    rotary or no positions, with or without an MLP behind it, one rate or no natural rotation, and a constant c. Then
-    weights and states are bfloat16 unless `dtype` says otherwise; energies and norms are float32. On a CPU such layers,
-    with any number of tokens, run in long passes in float32, with products in bfloat16 if `dtype` or autocast says
-    so. Otherwise everything is as in `layer.evolve`, in the given types.
+    rotary or no positions, with or without an MLP behind it, one rate or no natural rotation, a constant c, and the
+    rule `Kuramoto` or `WithoutProjection`. Then weights and states are bfloat16 unless `dtype` says otherwise; energies
+    and norms are float32. On a CPU such layers, with any number of tokens, run in long passes in float32, with products
+    in bfloat16 if `dtype` or autocast says so. Otherwise everything is as in `layer.evolve`, in the given types.
 
     Args:
         layer: the Kuramoto layer.
