@@ -17,6 +17,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def main() -> int:
             print(f"{'same     ' if same else 'DIFFERENT'}  {label}: {_count(old)} numbers", flush=True)
             if not same:
                 print(f"    {str(old)[:300]}\n    {str(new)[:300]}")
-        _remove(trees.values())
+        _remove(trees.values(), work)
     print("all the same" if not failed else f"{failed} differ")
     return int(failed > 0)
 
@@ -101,9 +102,10 @@ def _checkout(commit: str, work: Path) -> Path:
     return tree
 
 
-def _remove(trees: Any) -> None:
+def _remove(trees: Iterable[Path], work: Path) -> None:
+    """Remove the trees that were checked out here; folders that were given stay."""
     for tree in trees:
-        if tree.parent.name.startswith("tmp"):
+        if tree.parent == work:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
 
 
