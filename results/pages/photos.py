@@ -134,7 +134,11 @@ def _tried(label: str, recipe: str, /, **changed: object) -> Row:
     return Row(label, tuple(Cell(metric, fits) for metric in ("mbo_i", "mbo_c", "fg_ari")))
 
 
-_AKORN, _DENSE = "photos_akorn", "photos_akorn_dense"
+_AKORN, _DENSE, _TEACHER = "photos_akorn", "photos_akorn_dense", "photos_akorn_teacher"
+_AVERAGE = {"after": 0, "every": 1, "warmup": False, "decay": 0.99, "final": 1.0}
+_TAUGHT: dict[str, object] = {f"train__ema__{name}": value for name, value in _AVERAGE.items()}
+"""The overrides by which the moving average of another recipe becomes a teacher."""
+_PATCHES: dict[str, object] = {"dense": 1.0, "within": False}
 _BELOW = {
     "a grid of blocks": _Way("floor:blocks"),
     "colours": _Way("floor:colours"),
@@ -152,6 +156,7 @@ _WAYS = {
     "`photos`, without up-tiling; clusters end at edges, not the paper's protocol": _Way(
         _DENSE, uptile=1, config={"edges": 3.0}
     ),
+    "AKOrN, SimCLR, patches and a teacher": _Way(_TEACHER),
 }
 _READ = {
     "as the paper does": _Way(_DENSE, uptile=1),
@@ -193,7 +198,32 @@ LOSSES = Table(
         _tried("AKOrN, SimCLR and regions", _AKORN, regions=1.0),
         _tried("AKOrN, prototypes alone", _AKORN, simclr=0.0, prototypes=1.0),
         _tried("AKOrN, SimCLR and prototypes", _AKORN, prototypes=1.0),
-        _tried("AKOrN, SimCLR and patches, those of other pictures as negatives", _AKORN, dense=1.0, within=False),
+        _tried("AKOrN, SimCLR and patches, those of other pictures as negatives", _AKORN, **_PATCHES),
+        _tried(
+            "AKOrN, SimCLR and such patches, 128 pixels in patches of 8",
+            _AKORN,
+            **_PATCHES,
+            model__image_size=128,
+            model__patch=8,
+        ),
+        _tried("AKOrN, SimCLR and such patches, the average as for a teacher", _AKORN, **_PATCHES, **_TAUGHT),
+        _tried(
+            "AKOrN, SimCLR, such patches, and hidden ones by a teacher",
+            _AKORN,
+            **_PATCHES,
+            **_TAUGHT,
+            teacher__hidden=1.0,
+        ),
+        _tried(
+            "AKOrN, SimCLR and patches against a teacher's, those of other pictures as negatives",
+            _AKORN,
+            **_TAUGHT,
+            teacher__places=1.0,
+            teacher__agree="contrast",
+            teacher__samples=8,
+        ),
+        _tried("AKOrN, SimCLR, patches and a teacher", _TEACHER),
+        _tried("AKOrN, a teacher alone", _TEACHER, simclr=0.0, dense=0.0, teacher__balance=False),
     ),
     note="Trials of 1,500 steps with batches of 256, about 40 seconds each on one H200, one seed each. In percent, on"
     f" VOC's 1,464 training pictures with masks, which we use for such choices. {PROTOCOL} No up-tiling.",
