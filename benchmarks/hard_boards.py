@@ -1,6 +1,7 @@
 """Boards that need search: a mixture to train `sudoku_hard` on, and what each part of the model contributes there.
 
     python benchmarks/hard_boards.py mix HARD.csv SEVENTEEN.csv --apart VALID.csv TEST.csv … --out boards
+        [--even 8]
     python benchmarks/hard_boards.py shared TRAIN.csv … --tests TEST.csv … [--record results]
     python benchmarks/hard_boards.py compare --data boards/mixed.csv --valid boards/held-out.csv [--rows akorn itrsa]
         [--score FORUM.csv …] [--dry-run] [more arguments for every akorn train]
@@ -8,6 +9,8 @@
 
 `mix` holds out some boards of HARD and adds boards of SEVENTEEN to the rest, so that these make up 30 % of the mixture.
 No board of the mixture has a solution that is a symmetric image of a held-out board's, or of one in the --apart files.
+With `--even 8` boards of HARD whose number of givens is rare are repeated, up to eight times, so that all numbers are
+about equally frequent; a model rarely sees the fewest givens otherwise, and it is weakest there.
 
 `shared` counts the boards of files for training and for tests that have the same solution, up to symmetry.
 
@@ -23,6 +26,7 @@ import argparse
 import hashlib
 import itertools
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.cli import main as command_line
+from akorn.errors import AkornError
 from akorn.ledger import Record, read_records, write_record
 from akorn.sudoku.board_files import load_csv, write_csv
 from akorn.sudoku.plots import plot_accuracy
@@ -80,6 +85,9 @@ def main() -> None:
     mix.add_argument("seventeen", type=Path)
     mix.add_argument("--apart", type=Path, nargs="*", default=[])
     mix.add_argument("--held", type=int, default=1000, help="how many hard boards are held out (default: 1000)")
+    mix.add_argument(
+        "--even", type=int, default=1, metavar="TIMES", help="repeat rare ones up to this often (1: never)"
+    )
     mix.add_argument("--out", type=Path, required=True)
     share = jobs.add_parser("shared")
     share.add_argument("training", type=Path, nargs="+")
@@ -103,36 +111,44 @@ def main() -> None:
     if words:
         parser.error(f"unknown arguments: {shlex.join(words)}")
     if args.job == "mix":
-        mixture(args.hard, args.seventeen, args.apart, args.held, args.out)
+        mixture(args.hard, args.seventeen, args.apart, args.held, args.out, args.even)
     elif args.job == "shared":
         shared(args.training, args.tests, args.record)
     else:
         print(f"drawn in {plotted(args.results, args.data.stem, args.out)}")
 
 
-def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path) -> None:
+def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path, even: int = 1) -> None:
     """Write `mixed.csv` and `held-out.csv`, and say how many boards were left out."""
     puzzles, solutions = load_csv(hard)
     prints = fingerprints(solutions)
     chosen = np.linspace(0, len(puzzles) - 1, min(held, len(puzzles))).round().astype(int)
     known = [prints[chosen], *(fingerprints(load_csv(path)[1]) for path in apart)]
     taken = np.unique(np.concatenate(known))
-    kept = ~np.isin(prints, taken)
+    kept = np.flatnonzero(~np.isin(prints, taken))
+    lines = np.repeat(kept, repeats((puzzles[kept] > 0).sum(1), even))
     easier, answers = load_csv(seventeen)
     free = np.flatnonzero(~np.isin(fingerprints(answers), taken))
-    count = min(len(free), round(0.3 / 0.7 * int(kept.sum())))
+    count = min(len(free), round(0.3 / 0.7 * len(lines)))
     added = free[np.linspace(0, len(free) - 1, count).round().astype(int)]
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "held-out.csv", puzzles[chosen], solutions[chosen])
     write_csv(
         out / "mixed.csv",
-        np.concatenate([puzzles[kept], easier[added]]),
-        np.concatenate([solutions[kept], answers[added]]),
+        np.concatenate([puzzles[lines], easier[added]]),
+        np.concatenate([solutions[lines], answers[added]]),
     )
     print(
-        f"{int(kept.sum()):,} of {len(puzzles):,} hard boards and {count:,} of {len(easier):,} others in "
-        f"{out / 'mixed.csv'}; {len(easier) - len(free):,} of those others share a solution with boards kept apart"
+        f"{len(kept):,} of {len(puzzles):,} hard boards, in {len(lines):,} lines, and {count:,} of {len(easier):,} "
+        f"others in {out / 'mixed.csv'}; {len(easier) - len(free):,} of those others share a solution with boards kept"
+        " apart"
     )
+
+
+def repeats(givens: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """How often each board is written, 1 to `most`, so that all numbers of givens are about equally frequent."""
+    counts = np.bincount(givens)[givens]
+    return np.clip(np.rint(counts.max(initial=1) / counts).astype(int), 1, most)
 
 
 def shared(training: list[Path], tests: list[Path], record: Path | None) -> None:
@@ -236,7 +252,7 @@ def plotted(folder: Path, data: str, out: Path) -> Path:
     best_first = sorted(curves, key=lambda row: -max(curves[row].values()))
     ordered = {ROWS[row].label: curves[row] for row in best_first}
     if not ordered:
-        raise SystemExit(f"{folder} has no records of the compared models on {data}")
+        raise AkornError(f"{folder} has no records of the compared models on {data}")
     return plot_accuracy(ordered, out, against="number of starts K, at T = 256")
 
 
@@ -261,4 +277,8 @@ def akorn(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except AkornError as error:
+        print(f"hard_boards: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from akorn.cli.train import configured, parse
+from akorn.errors import AkornError
 from akorn.sudoku.board_files import load_csv, write_csv
 from akorn.sudoku.data import load
 from akorn.sudoku.symmetry import Symmetries
@@ -80,7 +81,14 @@ def test_the_mixture_shares_no_solution_with_what_is_held_out_or_kept_apart(
     hard = len(set(mixed) & set(prints[:40]))
     assert hard == 40 - len(set(held) | set(prints[:5]))
     assert len(mixed) == hard + round(hard * 3 / 7)
-    assert f"{hard} of 40 hard boards" in capsys.readouterr().out
+    assert f"{hard} of 40 hard boards, in {hard} lines" in capsys.readouterr().out
+
+
+def test_boards_with_rare_numbers_of_givens_are_repeated(script: ModuleType) -> None:
+    givens = np.array([24] * 100 + [22] * 30 + [21] * 2 + [26] * 100)
+    np.testing.assert_array_equal(script.repeats(givens, 8), [1] * 100 + [3] * 30 + [8] * 2 + [1] * 100)
+    assert (script.repeats(givens, 1) == 1).all()
+    assert len(script.repeats(givens[:0], 8)) == 0
 
 
 def test_boards_with_one_solution_are_counted_on_both_sides(
@@ -167,5 +175,5 @@ def test_a_plot_has_the_newest_record_of_each_row_the_best_first(
     assert script.plotted(tmp_path, "forum", tmp_path / "plot.png") == tmp_path / "plot.png"
     assert drawn == {"AKOrN": {1: 24.0, 2: 25.0}, "AKOrN without Ω": {1: 5.0, 2: 6.0}, "ItrSA": {1: 2.0, 2: 3.0}}
     assert list(drawn) == ["AKOrN", "AKOrN without Ω", "ItrSA"]
-    with pytest.raises(SystemExit, match="no records of the compared models on nothing"):
+    with pytest.raises(AkornError, match="no records of the compared models on nothing"):
         script.plotted(tmp_path, "nothing", tmp_path / "plot.png")
