@@ -120,12 +120,17 @@ def main() -> None:
 
 def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path, even: int = 1) -> None:
     """Write `mixed.csv` and `held-out.csv`, and say how many boards were left out."""
+    for name, value in (("held", held), ("even", even)):
+        if value < 1:
+            raise AkornError(f"--{name} is {value}, expected 1 or more")
     puzzles, solutions = load_csv(hard)
     prints = fingerprints(solutions)
     chosen = np.linspace(0, len(puzzles) - 1, min(held, len(puzzles))).round().astype(int)
     known = [prints[chosen], *(fingerprints(load_csv(path)[1]) for path in apart)]
     taken = np.unique(np.concatenate(known))
     kept = np.flatnonzero(~np.isin(prints, taken))
+    if not len(kept):
+        raise AkornError(f"{hard}: no boards are left besides those that are held out or kept apart")
     lines = np.repeat(kept, repeats((puzzles[kept] > 0).sum(1), even))
     easier, answers = load_csv(seventeen)
     free = np.flatnonzero(~np.isin(fingerprints(answers), taken))
@@ -148,7 +153,7 @@ def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path
 def repeats(givens: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """How often each board is written, 1 to `most`, so that all numbers of givens are about equally frequent."""
     counts = np.bincount(givens)[givens]
-    return np.clip(np.rint(counts.max(initial=1) / counts).astype(int), 1, most)
+    return np.clip(np.rint(counts.max() / counts).astype(int), 1, most)
 
 
 def shared(training: list[Path], tests: list[Path], record: Path | None) -> None:

@@ -88,7 +88,20 @@ def test_boards_with_rare_numbers_of_givens_are_repeated(script: ModuleType) -> 
     givens = np.array([24] * 100 + [22] * 30 + [21] * 2 + [26] * 100)
     np.testing.assert_array_equal(script.repeats(givens, 8), [1] * 100 + [3] * 30 + [8] * 2 + [1] * 100)
     assert (script.repeats(givens, 1) == 1).all()
-    assert len(script.repeats(givens[:0], 8)) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"held": 0}, "--held is 0"), ({"even": -2}, "--even is -2"), ({"held": 60}, "no boards are left")],
+)
+def test_impossible_mixtures_are_refused(
+    script: ModuleType, boards: tuple[np.ndarray, np.ndarray], tmp_path: Path, given: dict[str, int], words: str
+) -> None:
+    write_csv(tmp_path / "hard.csv", *boards)
+    settings = {"held": 10, "even": 1} | given
+    with pytest.raises(AkornError, match=words):
+        script.mixture(tmp_path / "hard.csv", tmp_path / "hard.csv", [], out=tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
 
 
 def test_boards_with_one_solution_are_counted_on_both_sides(
