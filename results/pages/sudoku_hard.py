@@ -291,6 +291,7 @@ _COMPARED: dict[str, tuple[str, str | None]] = {
     "ItrSA with an MLP in every step": ("sudoku_hard_itrsa", None),
 }
 """The rows of `benchmarks/hard_boards.py compare`: the recipe, and which rule or switch it overrides."""
+_ALIKE = {"data.path": "mixed.csv", "data.revealed": 0.5, "train.steps": 2500}
 
 
 def _compared(row: str, data: str | None = None) -> Callable[[Record], bool]:
@@ -301,7 +302,7 @@ def _compared(row: str, data: str | None = None) -> Callable[[Record], bool]:
         if record["name"] != recipe or record["kind"] != ("train" if data is None else "eval"):
             return False
         overrides = record["overrides"] if data is None else record["extra"]["training"]["overrides"]
-        if overrides.get("data.path") != "mixed.csv" or overrides.get("data.revealed") != 0.5:
+        if any(overrides.get(name) != value for name, value in _ALIKE.items()):
             return False
         if overrides.get("model.rule", "model.omega" if "model.omega" in overrides else None) != changed:
             return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from akorn.ledger.tables import chosen
@@ -20,3 +23,22 @@ def test_runs_of_another_precision_than_they_say_are_trials() -> None:
         at = {"commit": {"id": commit}}
         assert bool(chosen([found | at], sudoku.PAPER.rows[1].cells[1])) == in_paper
         assert [bool(chosen([vote | at], cell)) for cell in rows] == [number == row for number in range(3)]
+
+
+def test_trainings_that_are_compared_fill_their_own_row_if_they_are_alike() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "hard_boards.py"
+    spec = importlib.util.spec_from_file_location("hard_boards", script)
+    assert spec is not None
+    assert spec.loader is not None
+    compare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(compare)
+    rows = sudoku.HARD_COMPARED.rows
+    filled = []
+    for row in compare.ROWS.values():
+        alike = {"data.path": "mixed.csv", "data.revealed": 0.5, "train.steps": 2500, **dict(row.overrides)}
+        record = {"kind": "train", "name": row.recipe, "seed": 0, "date": "2030", "overrides": alike}
+        record["metrics"] = {"board_accuracy": 1.0}
+        filled += [[each.label for each in rows if chosen([record], each.cells[0])]]
+        record["overrides"] = alike | {"train.steps": 9000}
+        assert not any(chosen([record], each.cells[0]) for each in rows)
+    assert sorted(filled) == sorted([row.label] for row in rows)
