@@ -31,8 +31,8 @@ TRIALS = Path(__file__).parents[1] / "trials.toml"
 _MISSING = object()
 _HARMLESS = {
     *("train.seed", "train.device", "train.compile", "train.graph", "train.deterministic", "train.tensorboard"),
-    *("train.checkpoint_every", "train.keep", "train.shard_mb", "train.log_every", "train.eval_every"),
-    *("train.epochs", "model.recompute"),
+    *("train.checkpoint_every", "train.checkpoint_minutes", "train.keep", "train.shard_mb"),
+    *("train.log_every", "train.eval_every", "train.epochs", "model.recompute"),
 }
 
 

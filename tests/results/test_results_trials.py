@@ -102,3 +102,9 @@ def test_what_the_repository_has_tried_can_be_trained() -> None:
         assert name not in known, f"{name} is a recipe of the package"
         assert trials.settings(name)
         assert entry["why"]
+
+
+def test_settings_that_change_no_number_make_no_trial() -> None:
+    harmless = {"train.checkpoint_every": 0, "train.checkpoint_minutes": 0.0, "train.log_every": 50, "valid.count": 9}
+    assert not trials.is_trial(trained("cifar10_resnet18", **harmless))
+    assert trials.is_trial(trained("cifar10_resnet18", **harmless, **{"train.batch_size": 7}))
