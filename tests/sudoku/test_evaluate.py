@@ -20,7 +20,7 @@ from akorn.sudoku.evaluate import Evaluation, Samples, auroc, energy_over_steps,
 from akorn.sudoku.generate import make
 from akorn.sudoku.hashed_starts import board_keys, start_noise
 from akorn.sudoku.net import build
-from akorn.sudoku.plots import plot_accuracy, plot_energy_histogram, plot_energy_over_steps
+from akorn.sudoku.plots import plot_accuracy, plot_accuracy_of_each, plot_energy_histogram, plot_energy_over_steps
 
 BOARDS, VOTES, SEED = 7, 5, 3
 PUZZLES, SOLUTIONS = make(BOARDS, (31, 42), seed=1)
@@ -280,12 +280,15 @@ def test_plots_are_written_and_bad_names_refused(tmp_path: Path) -> None:
         plot_energy_over_steps({"boards": energies}, tmp_path / "steps.png", trained_steps=4),
         plot_energy_histogram({"boards": pairs}, tmp_path / "histogram.svg"),
         plot_accuracy({"sum": {1: 10.0, 16: 50.0}}, tmp_path / "votes.pdf", against="votes K"),
+        plot_accuracy_of_each({"seed 0": {"sum": {1: 9.0}}, "seed 1": {"sum": {1: 8.0}}}, tmp_path / "seeds.png"),
     ):
         assert path.stat().st_size > 1000
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
     with pytest.raises(AkornError, match="a plot must end in"):
         plot_accuracy({"sum": {1: 10.0}}, tmp_path / "plot.txt")
     with pytest.raises(AkornError, match="does not exist"):
         plot_accuracy({"sum": {1: 10.0}}, tmp_path / "absent" / "plot.png")
     with pytest.raises(ValueError, match="no accuracy"):
         plot_accuracy({}, tmp_path / "plot.png")
+    with pytest.raises(ValueError, match="no accuracy"):
+        plot_accuracy_of_each({"seed 0": {}}, tmp_path / "plot.png")

@@ -85,6 +85,27 @@ def plot_accuracy(
     curves: for each label, accuracy by number.
     """
     figure, (axis,) = _figure(1, "board accuracy (%)", width=6.0)
+    _accuracy(axis, curves, against, log)
+    axis.legend(frameon=False, loc="best")
+    return _save(figure, out)
+
+
+def plot_accuracy_of_each(
+    panels: Mapping[str, Mapping[str, Mapping[int, float]]], out: str | Path, *, against: str = "votes K"
+) -> Path:
+    """`plot_accuracy` of several models, such as the seeds of one, side by side on the same axes.
+
+    panels: for each title, the curves of its panel.
+    """
+    figure, axes = _figure(len(panels), "board accuracy (%)", width=3.6)
+    for axis, (title, curves) in zip(axes, panels.items(), strict=True):
+        _accuracy(axis, curves, against, log=True)
+        axis.set_title(title, fontsize=10)
+    axes[0].legend(frameon=False, loc="best", fontsize=9)
+    return _save(figure, out)
+
+
+def _accuracy(axis: Axes, curves: Mapping[str, Mapping[int, float]], against: str, log: bool) -> None:
     numbers: set[int] = set()
     if not curves or not all(curves.values()):
         raise ValueError("there is no accuracy to plot")
@@ -99,8 +120,6 @@ def plot_accuracy(
     if len(numbers) <= 12:
         axis.set_xticks(sorted(numbers))
         axis.set_xticks([], minor=True)
-    axis.legend(frameon=False, loc="best")
-    return _save(figure, out)
 
 
 def plot_by_nodes(curves: Mapping[str, Mapping[str, tuple[float, int]]], out: str | Path) -> Path:
