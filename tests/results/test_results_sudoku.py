@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from akorn.errors import AkornError
 from akorn.ledger.tables import chosen
 
 sudoku = pytest.importorskip("results.pages.sudoku", reason="the repository's folder results/ is not here")
@@ -42,3 +43,14 @@ def test_trainings_that_are_compared_fill_their_own_row_if_they_are_alike() -> N
         record["overrides"] = alike | {"train.steps": 9000}
         assert not any(chosen([record], each.cells[0]) for each in rows)
     assert sorted(filled) == sorted([row.label] for row in rows)
+
+
+def test_votes_are_drawn_from_the_records_that_the_table_counts(tmp_path: Path) -> None:
+    plots = pytest.importorskip("results.pages.plots")
+    told = {name: [50.0, 60.0] for name in plots.VOTES} | {"votes": [1, 2]}
+    config = {"data": "test-ood", "boards": 18000, "steps": 128, "votes": 100}
+    record = {"kind": "eval", "name": "sudoku_akorn", "seed": 1, "date": "2030", "config": config, "metrics": {}}
+    record["extra"] = {"over_votes": told, "training": {"recipe": "sudoku_akorn", "overrides": {}}}
+    assert plots.votes([record], tmp_path / "votes.svg").read_text(encoding="utf-8").count("seed 1") == 1
+    with pytest.raises(AkornError, match="no record"):
+        plots.votes([record | {"config": {**config, "votes": 64}}], tmp_path / "none.png")
