@@ -130,7 +130,10 @@ def mixture(hard: Path, seventeen: Path, apart: list[Path], held: int, out: Path
     taken = np.unique(np.concatenate(known))
     kept = np.flatnonzero(~np.isin(prints, taken))
     if not len(kept):
-        raise AkornError(f"{hard}: no boards are left besides those that are held out or kept apart")
+        raise AkornError(
+            f"{hard}: no boards are left besides the {len(chosen):,} that are held out (--held {held}) and those that"
+            " are kept apart"
+        )
     lines = np.repeat(kept, repeats((puzzles[kept] > 0).sum(1), even))
     easier, answers = load_csv(seventeen)
     free = np.flatnonzero(~np.isin(fingerprints(answers), taken))

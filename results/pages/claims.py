@@ -23,8 +23,9 @@ gradients, and attacks that know how it works defeat it ([the evidence](#robustn
   that they show otherwise, **open** that we have too few figures or that they do not decide it.
 - “Ours” is the mean ± the sample standard deviation over seeds. A seed is one training; where there is only one, small
   differences mean little.
-- Our boards, pictures and corruptions are stand-ins, generated from the descriptions of the paper's data, not all of
-  which is available. The paper's weights are not public.
+- Our boards, sprites and corruptions are stand-ins, since not all of the paper's data is available: boards are rebuilt
+  from public collections, sprites and corruptions generated from the published descriptions. The paper's weights are
+  not public.
 - “On” says what a figure was measured on, and † that its model was trained before the mends of 18 November 2026. Since
   then the decay of the moving average grows at the start of a training, and ItrSA, ViT and the Transformer end in a
   LayerNorm, both as published.

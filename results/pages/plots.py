@@ -1,6 +1,7 @@
 """`python -m results.pages.plots FOLDER`: draw what the documentation shows of the records.
 
 sudoku-votes-seeds.png    votes over the number of starts K, a panel for each seed
+    sudoku-nodes.png          what the shipped solver solves of hard boards, by the exact solver's search nodes
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from pathlib import Path
 
 from akorn.errors import AkornError
 from akorn.ledger.records import Record, read_records
-from akorn.ledger.tables import chosen
-from akorn.sudoku.plots import plot_accuracy_of_each
+from akorn.ledger.tables import Cell, chosen
+from akorn.sudoku.plots import plot_accuracy_of_each, plot_by_nodes
 from results.pages.render import RECORDS, ROOT
-from results.pages.sudoku_hard import OVER_VOTES
+from results.pages.sudoku_hard import (
+    BY_NODES,
+    FORUM,
+    HARDEST,
+    MAGICTOUR,
+    OVER_VOTES,
+    by_nodes,
+    with_effort,
+)
 
 VOTES = {"any": "any start is right", "confidence": "confidence", "sum": "energy, summed", "last": "energy, last step"}
 """What is drawn of the table of votes over K, the best first."""
@@ -34,13 +43,26 @@ def votes(found: Sequence[Record], out: Path) -> Path:
     return plot_accuracy_of_each(panels, out, against="number of starts K")
 
 
+def nodes(found: Sequence[Record], out: Path) -> Path:
+    """Draw the newest record of each set of hard boards in the table of accuracy by search nodes."""
+    curves = {}
+    for data in (FORUM, HARDEST, MAGICTOUR):
+        for record in chosen(found, Cell("board_accuracy", with_effort(data))):
+            curves[data[0]] = {name: (each["accuracy"], int(each["boards"])) for name, each in by_nodes(record).items()}
+    if not curves:
+        raise AkornError(f"no record fills the table {BY_NODES.title!r}")
+    return plot_by_nodes(curves, out)
+
+
 def main() -> int:
     """Draw all; exit status 2 if a record is missing."""
     parser = argparse.ArgumentParser(prog="python -m results.pages.plots", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs" / "images")
     folder = parser.parse_args().folder
     try:
-        print(f"drawn in {votes(read_records(RECORDS), folder / 'sudoku-votes-seeds.png')}")
+        found = read_records(RECORDS)
+        for draw, name in ((votes, "sudoku-votes-seeds.png"), (nodes, "sudoku-nodes.png")):
+            print(f"drawn in {draw(found, folder / name)}")
     except AkornError as error:
         print(f"results.pages.plots: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""What a figure is based on: how much of which data, and which of it is our own stand-in. Torch-free."""
+"""What a figure is based on: how much of which data, and which of it is a stand-in. Torch-free."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from akorn.ledger.tables import Metric
 from results.pages.mends import mended
 
 BOARDS = {
-    "test-id": "ID boards of our own",
-    "test-ood": "OOD boards of our own",
-    "valid-ood": "OOD validation boards of our own",
+    "test-id": "rebuilt ID boards",
+    "test-ood": "rebuilt OOD boards",
+    "valid-ood": "rebuilt OOD validation boards",
 }
 OOD_BOARDS = 18_000
 

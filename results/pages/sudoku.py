@@ -17,6 +17,7 @@ from results.pages.sudoku_hard import (
     ID,
     OOD,
     OVER_VOTES,
+    SHARED,
     roc_area,
 )
 from results.pages.trials import is_trial
@@ -84,9 +85,9 @@ PAPER = Table(
         _row("AKOrN with N = 16, T = 128", "sudoku_akorn_n16", "–", "–", steps=128, votes=1),
         *quoted.rows(quoted.SUDOKU),
     ),
-    note="Board accuracy in percent. Our models are trained on 9,000 boards of our own with 31–42 givens. Without Ω the"
-    " step is γ/(1 + γ), as in the published model; N′ of the readout follows N. Other methods' figures are quoted from"
-    " the paper's Tables 3 and 19, on the paper's boards.",
+    note="Board accuracy in percent. Our models are trained on 9,000 boards with 31–42 givens. Without Ω the step is"
+    " γ/(1 + γ), as in the published model; N′ of the readout follows N. Other methods' figures are quoted from the"
+    " paper's Tables 3 and 19, on the paper's boards.",
     marked=MARKED,
 )  # fmt: skip
 
@@ -219,6 +220,7 @@ TABLES = (
     BEST,
     HARD,
     BY_NODES,
+    SHARED,
     HARD_COMPARED,
     HARD_TRIED,
     TRIED,
@@ -230,4 +232,9 @@ A model fills the blanks of a board; **board accuracy** counts the boards on whi
 number of Kuramoto steps, chosen at test time. A **start** is one random draw of the oscillators' initial states. An
 **energy vote of K** answers from K starts and keeps the answer with the lowest energy, summed over the steps unless a
 row says that the last energy counts. **ID** boards have as many givens (31–42) as the training boards, **OOD** boards
-fewer (17–34). The boards are our own: they stand in for the paper's, which are not available."""
+fewer (17–34).
+
+The paper's files are not available, so the boards are **rebuilt**. The training and ID boards are a subset of
+Kaggle's one million boards, with digits revealed until they have as many givens as SATNet's. The OOD boards are made
+from Gordon Royle's list of puzzles with 17 givens by RRN's recipe: digits renamed, and squares revealed, 1,000 boards
+for each number of givens. Boards of `akorn data make sudoku` are harder than the ID boards."""

@@ -96,9 +96,9 @@ def test_figures_of_others_are_quoted_and_never_ours(
 
 def test_a_figure_says_what_it_stands_on() -> None:
     on = standing.stands_on
-    assert on([boards("sudoku_akorn", 50.0, 128)], "sum") == "18,000 OOD boards of our own"
+    assert on([boards("sudoku_akorn", 50.0, 128)], "sum") == "18,000 rebuilt OOD boards"
     few = evaluated("sudoku_akorn", 90.0, later=False, data="test-ood", boards=1000)
-    assert on([few], "sum") == "1,000 of 18,000 OOD boards of our own †"
+    assert on([few], "sum") == "1,000 of 18,000 rebuilt OOD boards †"
     own = evaluated("shapes_akorn_l1", 50.0, data="shapes", clusters=5, pictures=1000, split="valid")
     assert on([own, own], "mbo") == "1,000 Shapes validation pictures of our own"
     theirs = {**own, "config": {**own["config"], "source": "shapes.npz", "split": "test"}}
@@ -121,7 +121,7 @@ def test_every_figure_of_the_claims_has_its_data_and_seeds(rendered: dict[str, s
             assert parts[4].isdigit(), line
             assert len(parts[5]) > 5, line
             assert "does not name" not in line
-    assert "90.0 and 88.4, of 1,000 boards | 1 | 1,000 of 18,000 OOD boards of our own" in text
+    assert "90.0 and 88.4, of 1,000 boards | 1 | 1,000 of 18,000 rebuilt OOD boards" in text
 
 
 def baselines(itrsa: float) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -225,3 +227,14 @@ def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
     assert told.stderr.startswith("results.pages: ")
     assert told.stderr.count("\n") == 1
     assert (tmp_path / "RESULTS.md").read_text() == "edited"
+
+
+def test_every_table_is_on_a_page() -> None:
+    shown = {id(table) for page in render._TABLES.values() for table in page.TABLES}
+    pages = importlib.import_module("results.pages")
+    modules = [importlib.import_module(f"results.pages.{each.name}") for each in pkgutil.iter_modules(pages.__path__)
+               if not each.name.startswith("__")]  # fmt: skip
+    tables = {f"{module.__name__}.{name}": value for module in modules for name, value in vars(module).items()
+              if isinstance(value, Table)}  # fmt: skip
+    assert len(tables) > 20
+    assert [name for name, table in tables.items() if id(table) not in shown] == []

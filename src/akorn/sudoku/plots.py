@@ -148,8 +148,8 @@ def plot_by_nodes(curves: Mapping[str, Mapping[str, tuple[float, int]]], out: st
     axis.set_axisbelow(True)
     if len(curves) == 1:
         axis.set_title("above the bars: the number of boards", fontsize=9, color="0.35")
-    else:
-        axis.legend(frameon=False, loc="best")
+    else:  # above the bars, which reach the top where all is solved
+        axis.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(curves))
     return _save(figure, out)
 
 
