@@ -111,6 +111,26 @@ COMPILING = Table(
 )
 
 
+def _cold(label: str, name: str) -> Row:
+    match = {"kind": "bench", "name": "solve-cold", "hardware.cores": 2}
+    figures = ("boards", "solved", "median/s", "longest/s", "most/MB")
+    return Row(label, tuple(Cell(f"{name}/{figure}", match) for figure in figures))
+
+
+COLD = Table(
+    "One board on two CPU cores, from the command to the answer",
+    ("boards", "solved", "median, s", "longest, s", "most memory, MB"),
+    (
+        _cold("the board that `akorn solve` shows", "bundled"),
+        _cold("forum-valid, spread evenly", "forum-valid"),
+        _cold("hardest-1106, spread evenly", "hardest-1106"),
+        _cold("magictour, spread evenly", "magictour"),
+    ),
+    note="`akorn solve` in a new process for each board (`benchmarks/solve_cold.py`), with the effort that it takes by"
+    " itself: at most 64 starts and 256 steps on a CPU. A board that it does not solve is said to be so.",
+)
+
+
 def _processes(label: str, work: str) -> Row:
     match = {"kind": "bench", "name": "two-processes", "hardware.gpu": _GPU, "config.precision": "tf32"}
     forms = [f"{form}/{count}" for count in ("one process", "two processes") for form in ("eager", "graph")]
@@ -252,7 +272,7 @@ RENDERING = Table(
     " (`benchmarks/scenes.py speed`).",
 )
 
-TABLES = (SPEED, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING, RENDERING, LIKENESS)
+TABLES = (SPEED, COLD, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING, RENDERING, LIKENESS)
 
 TITLE = "Speed: all tables"
 INTRO = """\
