@@ -30,6 +30,11 @@ def _attention(record: Record) -> str:
     return ATTENTION.get(str((record.get("commit") or {}).get("id"))[:7], SPLIT)
 
 
+def gone(record: Record) -> bool:
+    """Whether a record's attention multiplied in a way that no longer is."""
+    return _attention(record) == COARSE
+
+
 def _cell(name: str, data: tuple[str, int], paper: str, *, metric: str = "board_accuracy", **config: object) -> Cell:
     wanted = {"kind": "eval", "name": name, "config.data": data[0], "config.boards": data[1]}
     wanted |= {f"config.{key}": value for key, value in config.items()}
@@ -231,3 +236,9 @@ number of Kuramoto steps, chosen at test time. A **start** is one random draw of
 **energy vote of K** answers from K starts and keeps the answer with the lowest energy, summed over the steps unless a
 row says that the last energy counts. **ID** boards have as many givens (31–42) as the training boards, **OOD** boards
 fewer (17–34). The boards are our own: they stand in for the paper's, which are not available."""
+DATA = (
+    "Boards are in CSV files, here by the names that the records have. `train.csv` (9,000 boards with 31–42 givens),"
+    " `test-id`, `test-ood` and `valid-ood` are boards of our own, as `akorn data make sudoku` makes them; its help and"
+    " [docs/sudoku.md](../docs/sudoku.md) say how to make or mix the others."
+)
+"""Where the data in this page's commands comes from."""
