@@ -186,12 +186,12 @@ def blocks(records: Sequence[Record], tables: Sequence[Table]) -> tuple[list[Blo
 
 def _behind(records: Sequence[Record], tables: Sequence[Table]) -> list[tuple[Record, dict[str, list[str]]]]:
     """The records behind a page's figures, each with the rows that it fills, by table."""
-    found: dict[str, tuple[Record, dict[str, list[str]]]] = {}
+    found: dict[int, tuple[Record, dict[str, list[str]]]] = {}
     for table in tables:
         for row in table.rows:
             for cell in row.cells:
                 for record in chosen(records, cell):
-                    labels = found.setdefault(record["file"], (record, {}))[1].setdefault(table.title, [])
+                    labels = found.setdefault(id(record), (record, {}))[1].setdefault(table.title, [])
                     if row.label not in labels:
                         labels.append(row.label)
     return list(found.values())

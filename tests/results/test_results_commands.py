@@ -97,7 +97,14 @@ def test_a_sample_of_a_file_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [scored(early_exit=0.9), scored(recipe="nowhere"), scored(model__gone=3), {**scored(), "kind": "bench"}]
+    "record",
+    [
+        scored(early_exit=0.9),
+        {**scored(), "config": {"boards": 3}},
+        scored(recipe="nowhere"),
+        scored(model__gone=3),
+        {**scored(), "kind": "bench"},
+    ],
 )
 def test_what_no_command_gives_again_is_counted(record: Record) -> None:
     everything = Table("all", ("figure",), (Row("all", (Cell("board_accuracy", lambda record: True),)),))
@@ -129,6 +136,7 @@ def test_the_record_of_a_training_says_what_its_recipe_said_then() -> None:
     assert commands.wanted(training, evaluation, [{**run, "seed": 1}]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [sudoku, objects, robustness])
 def test_trainings_of_the_pages_are_those_of_the_records(module: Any, found: list[Record]) -> None:
     """Parsed, a training's command is its recipe with what the records say was set otherwise."""
@@ -147,6 +155,7 @@ def test_trainings_of_the_pages_are_those_of_the_records(module: Any, found: lis
             assert options.out == (Path(f"{block.out}-seed7") if block.out else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["sudoku", "objects", "robustness"])
 def test_the_command_line_takes_every_command(
     page: str, found: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
