@@ -22,7 +22,7 @@ def _board(what: str, row: str, heading: str = _OOD) -> Figure:
 
 
 def _confident(what: str, vote: str) -> Figure:
-    return Figure(what, sudoku.CONFIDENT, f"AKOrN, T = 128, {vote} of 100", _OOD)
+    return Figure(what, sudoku_hard.CONFIDENT, f"AKOrN, T = 128, {vote} of 100", _OOD)
 
 
 def _ahead() -> Claim:

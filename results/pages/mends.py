@@ -33,6 +33,11 @@ def mended(record: Record) -> bool:
     return bool(ema.get("warmup")) or first
 
 
+def mended_training(record: Record) -> bool:
+    """The same of the record of a training itself."""
+    return bool((record["config"].get("ema") or {}).get("warmup"))
+
+
 def earlier(records: Sequence[Record], tables: Sequence[Table]) -> list[Table]:
     """For each table with figures from before and after the mends: what later trainings have replaced."""
     found = []

@@ -276,3 +276,9 @@ blocks, **N** the dimension of an oscillator. **Up-tiling ×4** clusters finer f
 picture. **ItrSA** and **ItrConv** are the same networks with iterated self-attention or convolution instead of the
 oscillators. We generate Tetrominoes, dSprites and Shapes from the benchmarks' descriptions; they stand in for the
 originals."""
+DATA = (
+    "Tetrominoes, dSprites, Shapes, CLEVR and textured scenes are generated: a name after `--data` is enough. For"
+    " photographs, [docs/photos.md](../docs/photos.md) says how packs (`packs`, `voc-….pack`) are made; other names are"
+    " those of folders in Pascal VOC's or COCO's layout."
+)
+"""Where the data in this page's commands comes from."""

@@ -10,7 +10,7 @@ from types import ModuleType
 from akorn.ledger import read_records, recipe_of, render
 from akorn.ledger.records import Record
 from akorn.ledger.tables import anchor, markdown
-from results.pages import objects, robustness, sceptic, speed, sudoku
+from results.pages import commands, objects, robustness, sceptic, speed, sudoku
 from results.pages.claims import INTRO, SECTIONS
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, look
 from results.pages.mends import WORDS, earlier
@@ -40,11 +40,18 @@ def pages(records: Sequence[Record] | None = None) -> dict[str, str]:
     found = [
         {**record, "name": recipe_of(record)} for record in found
     ]  # tables ask for recipes, also of shipped weights
-    tables = {
-        path: render(found, [*module.TABLES, *earlier(found, module.TABLES)], module.TITLE, f"{module.INTRO}\n\n{_HOW}")
-        for path, module in _TABLES.items()
-    }
+    tables = {path: _tables_page(found, module) for path, module in _TABLES.items()}
     return {"RESULTS.md": claims_page(found, SECTIONS), **tables, sceptic.PAGE: sceptic.page(found)}
+
+
+def _tables_page(records: Sequence[Record], module: ModuleType) -> str:
+    """A page of tables, with the commands behind its figures where the module says what data they need."""
+    tables, intro = [*module.TABLES, *earlier(records, module.TABLES)], f"{module.INTRO}\n\n{_HOW}"
+    data = getattr(module, "DATA", None)
+    if data is None:
+        return render(records, tables, module.TITLE, intro)
+    intro += f"\n\n**Commands.** [{commands.TITLE}](#{anchor(commands.TITLE)}) names the recipe behind each row."
+    return render(records, tables, module.TITLE, intro) + commands.section(records, module.TABLES, data)
 
 
 def claims_page(records: Sequence[Record], sections: Sequence[Section]) -> str:

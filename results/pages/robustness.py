@@ -328,3 +328,9 @@ confidence and its accuracy; 0 is perfect. A **start** is one random draw of the
 with random starts gives a different answer each time. **EoT** of 20 averages each gradient of an attack over 20 starts.
 8/255 and 64/255 bound how far each value of a picture may change. **AugMix** is the augmentation by mixed image
 operations that the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C."""
+DATA = (
+    "`cifar-10-batches-py` is CIFAR-10's own folder; `akorn data make cifar10-c corrupted --data cifar-10-batches-py`"
+    " makes the corrupted pictures. Models trained before the mends were scored with the procedural frost, which it"
+    " makes where `imagecorruptions` is not installed. Attacks need `pip install 'akorn[attacks]'`."
+)
+"""Where the data in this page's commands comes from."""

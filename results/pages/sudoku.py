@@ -31,6 +31,11 @@ def _attention(record: Record) -> str:
     return ATTENTION.get(str((record.get("commit") or {}).get("id"))[:7], SPLIT)
 
 
+def gone(record: Record) -> bool:
+    """Whether a record's attention multiplied in a way that no longer is."""
+    return _attention(record) == COARSE
+
+
 def _cell(name: str, data: tuple[str, int], paper: str, *, metric: str = "board_accuracy", **config: object) -> Cell:
     wanted = {"kind": "eval", "name": name, "config.data": data[0], "config.boards": data[1]}
     wanted |= {f"config.{key}": value for key, value in config.items()}
@@ -238,3 +243,11 @@ The paper's files are not available, so the boards are **rebuilt**. The training
 Kaggle's one million boards, with digits revealed until they have as many givens as SATNet's. The OOD boards are made
 from Gordon Royle's list of puzzles with 17 givens by RRN's recipe: digits renamed, and squares revealed, 1,000 boards
 for each number of givens. Boards of `akorn data make sudoku` are harder than the ID boards."""
+
+DATA = (
+    "Boards are in CSV files, here by the names that the records have. `train.csv` (9,000 boards with 31–42 givens),"
+    " `test-id`, `test-ood` and `valid-ood` are the rebuilt boards that the top of this page describes; boards of"
+    " `akorn data make sudoku` give other figures. [docs/sudoku.md](../docs/sudoku.md) says how hard boards were"
+    " mixed."
+)
+"""Where the data in this page's commands comes from."""

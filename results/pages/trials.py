@@ -29,11 +29,12 @@ from akorn.rooms import recipes
 TRIALS = Path(__file__).parents[1] / "trials.toml"
 
 _MISSING = object()
-_HARMLESS = {
+HARMLESS = {
     *("train.seed", "train.device", "train.compile", "train.graph", "train.deterministic", "train.tensorboard"),
     *("train.checkpoint_every", "train.checkpoint_minutes", "train.keep", "train.shard_mb"),
     *("train.log_every", "train.eval_every", "train.epochs", "model.recompute"),
 }
+"""Settings that make no trial; all but the epochs change no figure."""
 
 
 def is_trial(record: Record, *harmless: str) -> bool:
@@ -50,7 +51,7 @@ def is_trial(record: Record, *harmless: str) -> bool:
     if "precision" in training:
         said["train.precision"] = training["precision"]
     said |= training.get("overrides", {})
-    allowed = _HARMLESS.union(harmless)
+    allowed = HARMLESS.union(harmless)
     return any(
         name not in allowed and not name.startswith("valid.") and recipe.get(name, _MISSING) != value
         for name, value in said.items()
@@ -73,8 +74,13 @@ def settings(name: str) -> dict[str, Any]:
     """A recipe's settings by dotted names, as JSON has them; none for a recipe that no longer exists."""
     if name in recipes():
         return _flat(recipes()[name]())
-    words = _command(name, trials())
+    words = command(name)
     return _flat(parse(words).settings) if words else {}
+
+
+def command(name: str) -> list[str]:
+    """The arguments for `akorn train` that mean a recipe, also one that is no more; [] for one that is nowhere."""
+    return _command(name, trials())
 
 
 @lru_cache

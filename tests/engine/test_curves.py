@@ -1,5 +1,7 @@
 """Curves of runs: what survives resuming, and several in one plot."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from akorn.engine import plot_curves, scalars
 from akorn.engine.curves import read_curve
 from akorn.errors import AkornError
+from akorn.ledger import write_record
 
 
 def write_curve(folder: Path, losses: list[float]) -> Path:
@@ -43,6 +46,54 @@ def test_curves_of_several_runs_in_one_plot(tmp_path: Path) -> None:
         plot_curves(runs, tmp_path / "y.xyz")
     with pytest.raises(AkornError, match="no runs"):
         plot_curves([], tmp_path / "y.png")
+
+
+def test_a_long_curve_in_few_points() -> None:
+    rows = [{"step": step, "seconds": 0.0, "loss": 1 / step, "rate": 1.0} for step in range(3, 3001, 3)]
+    rows += [{"step": 3001, "seconds": 0.0, "loss": 9.0}, {"step": 3001, "seconds": 0.0, "eval/x": 0.5, "eval/y": 1.0}]
+    found = scalars.curves(rows, points=100)
+    assert list(found) == ["loss", "eval/x", "eval/y"]
+    assert found["eval/x"] == {"steps": [3001], "values": [0.5]}
+    steps, values = found["loss"]["steps"], found["loss"]["values"]
+    assert len(steps) <= 100
+    assert steps[-1] == 3001
+    lengths = [after - before for before, after in zip([0, *steps], steps, strict=False)]
+    assert len(set(lengths[:-1])) == 1
+    mean = sum(length * value for length, value in zip(lengths, values, strict=True)) / 3001
+    assert mean == pytest.approx((sum(3 / step for step in range(3, 3001, 3)) + 9.0) / 3001, rel=1e-4)
+    assert len(json.dumps(scalars.curves(rows))) < 10_000
+
+
+def test_what_is_short_stays_and_what_is_not_finite_is_left_out() -> None:
+    rows = [{"step": 1, "loss": 2.0, "eval/x": math.nan}, {"step": 2, "loss": 1.0, "eval/x": 3}]
+    assert scalars.curves(rows) == {
+        "loss": {"steps": [1, 2], "values": [2.0, 1.0]}, "eval/x": {"steps": [2], "values": [3.0]},
+    }  # fmt: skip
+    assert scalars.curves(rows[:1]) == {}
+    assert scalars.curves([]) == {}
+
+
+def record_of(folder: Path, extra: dict[str, object]) -> Path:
+    return write_record(
+        "train", "toy", {}, config={}, seed=0, data_fingerprint="", wall_time=1.0, device="cpu", folder=folder,
+        extra=extra,
+    )  # fmt: skip
+
+
+def test_curves_of_records(tmp_path: Path) -> None:
+    run = write_curve(tmp_path / "run", [4.0, 3.0, 2.0])
+    record = record_of(tmp_path, {"curve": scalars.curves(scalars.read(run))})
+    assert read_curve(record) == read_curve(run)
+    assert record.stem in plot_curves([run, record], tmp_path / "x.svg").read_text()
+    with pytest.raises(AkornError, match=r"it has no curve 'eval/x'; its curves are: loss"):
+        read_curve(record, "eval/x")
+    with pytest.raises(AkornError, match="its curves are: none"):
+        read_curve(record_of(tmp_path, {}))
+    with pytest.raises(AkornError, match="damaged, its curve 'loss'"):
+        read_curve(record_of(tmp_path, {"curve": {"loss": {"steps": [1]}}}))
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(AkornError, match="not a record of akorn"):
+        read_curve(tmp_path / "other.json")
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"step": ' + "[" * 100_000])

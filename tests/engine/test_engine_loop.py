@@ -250,6 +250,26 @@ def test_record_and_tensorboard(tmp_path: Path) -> None:
     assert events.Scalars("eval/error")[0].value == pytest.approx(result.metrics["error"])
 
 
+def test_a_record_keeps_the_curves_that_were_logged_also_of_a_resumed_run(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=30)
+    whole = train(ToyTask(), config, tmp_path / "whole", results=tmp_path / "results")
+    with pytest.raises(AkornError, match="the loss is nan at step 28"):
+        train(ToyTask(nan_at=24), config, tmp_path / "parts")
+    parts = train(ToyTask(), config, tmp_path / "parts", resume=True, results=tmp_path / "results")
+    curve, again = (json.loads(result.record.read_text())["extra"]["curve"] for result in (whole, parts))
+    assert curve == again
+    rows = [row for row in scalars.read(tmp_path / "whole") if "loss" in row]
+    assert curve["loss"]["steps"] == [row["step"] for row in rows] == [7, 14, 21, 28, 30]
+    assert curve["loss"]["values"] == pytest.approx([row["loss"] for row in rows], rel=1e-5)
+    assert curve["eval/error"]["steps"] == [15, 30]
+
+
+def test_a_run_that_logs_nothing_on_the_way_has_no_curve(tmp_path: Path) -> None:
+    train(ToyTask(), replace(CONFIG, steps=5), tmp_path / "run", results=tmp_path / "results")
+    (record,) = read_records(tmp_path / "results")
+    assert record["extra"] == {"steps": 5, "processes": 1}
+
+
 def test_every_run_tells_how_its_model_was_trained(tmp_path: Path) -> None:
     """From Python too, and for a model that cannot save itself."""
     config = replace(CONFIG, steps=3, seed=2, weights="last")

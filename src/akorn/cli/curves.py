@@ -19,8 +19,9 @@ class Options(CommonOptions):
     runs: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN …", help_behavior_hint="(required)")
     ] = ()
-    """The runs' folders, or their files scalars.jsonl."""
-    labels: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the folders' names)")] = ()
+    """The runs' folders, their files scalars.jsonl, or the records of their trainings (train-….json), which keep 200
+    points of the loss and the scores."""
+    labels: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the names)")] = ()
     """A label for each run. Runs with the same label have the same colour, such as
     the seeds of a model."""
     metric: str = "loss"
@@ -36,7 +37,7 @@ class Options(CommonOptions):
 def run(options: Options) -> int:
     """Draw, and say where the plot is."""
     if not options.runs:
-        raise AkornError("akorn curves needs one or more runs' folders, as `akorn train` makes them")
+        raise AkornError("akorn curves needs one or more runs' folders or records, as `akorn train` makes them")
     if options.labels and len(options.labels) != len(options.runs):
         raise AkornError(f"{len(options.runs)} runs need as many --labels, got {len(options.labels)}")
     if options.epoch_steps is not None and options.epoch_steps < 1:

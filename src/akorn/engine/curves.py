@@ -7,17 +7,31 @@ from matplotlib.figure import Figure
 
 from akorn.engine import scalars
 from akorn.errors import AkornError
+from akorn.ledger.records import read_record
 from akorn.runtime.files import make_folder, replacing
 
 
 def read_curve(run: str | Path, metric: str = "loss") -> tuple[list[int], list[float]]:
-    """Return steps and values of a metric of a run (its folder or its `scalars.jsonl`)."""
+    """Return steps and values of a metric of a run: its folder, its `scalars.jsonl` or the record of its training."""
+    if Path(run).suffix == ".json":
+        return _recorded(Path(run), metric)
     rows = scalars.read(Path(run))
     points = [(row["step"], float(row[metric])) for row in rows if metric in row]
     if not points:
         known = sorted({name for row in rows for name in row} - {"step", "seconds"})
         raise AkornError(f"{run}: it has no curve {metric!r}; its curves are: {', '.join(known) or 'none'}")
     return [step for step, _ in points], [value for _, value in points]
+
+
+def _recorded(path: Path, metric: str) -> tuple[list[int], list[float]]:
+    """The same from a record, which keeps at most `scalars.POINTS` points of each curve."""
+    known = (read_record(path).get("extra") or {}).get("curve") or {}
+    if metric not in known:
+        raise AkornError(f"{path}: it has no curve {metric!r}; its curves are: {', '.join(sorted(known)) or 'none'}")
+    try:
+        return [int(step) for step in known[metric]["steps"]], [float(value) for value in known[metric]["values"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AkornError(f"{path}: damaged, its curve {metric!r} has no steps and values ({error!r})") from error
 
 
 Runs = Mapping[str, str | Path | Sequence[str | Path]] | Sequence[str | Path]
@@ -69,7 +83,7 @@ def _labelled(runs: Runs) -> dict[str, list[Path]]:
 
 
 def _labels(runs: Sequence[Path]) -> dict[str, str | Path]:
-    """Name each run by its folder, or by its whole path if names repeat."""
-    folders = [run if run.is_dir() else run.parent for run in runs]
-    names = [folder.resolve().name for folder in folders]
+    """Name each run by its folder, or a record by its file, or by its whole path if names repeat."""
+    places = [run if run.is_dir() or run.suffix == ".json" else run.parent for run in runs]
+    names = [place.stem if place.suffix == ".json" else place.resolve().name for place in places]
     return {n if names.count(n) == 1 else str(r): r for n, r in zip(names, runs, strict=True)}

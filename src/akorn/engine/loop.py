@@ -184,6 +184,7 @@ def train(
             _leave_model(model, task, config, out / MODEL, total, overrides)
         record = None
         if results is not None and main:
+            curve = scalars.curves(scalars.read(out))
             record = write_record(
                 kind="train",
                 name=task.name,
@@ -194,7 +195,7 @@ def train(
                 wall_time=seconds(),
                 device=str(accelerator.device),
                 overrides=overrides or {},
-                extra={"steps": total, "processes": accelerator.num_processes},
+                extra={"steps": total, "processes": accelerator.num_processes, **({"curve": curve} if curve else {})},
                 folder=results,
             )  # the last to be written: a run that could not leave its model has not ended, and will be resumed
         final = checkpoint.newest(folder)

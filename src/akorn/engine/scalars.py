@@ -1,8 +1,10 @@
 """Curves as `scalars.jsonl`: one JSON object per line, with `step`, `seconds` and named scalars. Imports no torch."""
 
+import itertools
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,6 +13,11 @@ from akorn.errors import AkornError
 from akorn.runtime.files import replacing
 
 FILE = "scalars.jsonl"
+POINTS = 200
+"""How many points of a curve a record keeps at most."""
+
+Curve = dict[str, list[Any]]
+"""The points of one curve: `steps` and `values`."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -35,6 +42,44 @@ def read(path: Path) -> list[dict[str, Any]]:
             raise AkornError(f"{file}:{number}: not a line of curves ({error!r})") from error
         rows.append(row)
     return rows
+
+
+def curves(rows: Sequence[Mapping[str, Any]], points: int = POINTS) -> dict[str, Curve]:
+    """The loss and the scores of a run in few points, by name; nothing unless the loss was logged more than once.
+
+    rows: the lines that `read` returns. Each line has the mean loss since the line before it. Where there are more than
+    `points`, equally many neighbours become one: the mean over all of their steps, at the last of these steps. Of a
+    score's neighbours the last stays as it is. Values have six digits; what is not finite is left out.
+    """
+    losses = _points(rows, "loss")
+    if len(losses) < 2:
+        return {}
+    steps = [0, *(step for step, _ in losses)]
+    weights = [max(after - before, 1) for before, after in itertools.pairwise(steps)]
+    means = []
+    for window in _windows(len(losses), points):
+        total = sum(weights[place] for place in window)
+        mean = sum(weights[place] * losses[place][1] for place in window) / total
+        means.append((losses[window[-1]][0], mean))
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith("eval/"))
+    scores = {name: _points(rows, name) for name in names}
+    thinned = {name: [each[window[-1]] for window in _windows(len(each), points)] for name, each in scores.items()}
+    return {
+        name: {"steps": [step for step, _ in each], "values": [float(f"{value:.6g}") for _, value in each]}
+        for name, each in {"loss": means, **thinned}.items()
+        if each
+    }
+
+
+def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
+    """Steps and finite values of one curve."""
+    return [(row["step"], float(row[name])) for row in rows if name in row and math.isfinite(row[name])]
+
+
+def _windows(count: int, most: int) -> list[range]:
+    """At most so many ranges of equal length, apart from the last, that share out `count` places."""
+    length = -(-count // most) or 1
+    return [range(begin, min(begin + length, count)) for begin in range(0, count, length)]
 
 
 class ScalarLog:

@@ -148,7 +148,7 @@ def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = No
     records = []
     for path in sorted(folder.glob("[!.]*.json")):  # not files that are being written
         try:
-            records.append({**_read_record(path), "file": path.name})
+            records.append({**read_record(path), "file": path.name})
         except AkornError as error:
             if skipped is None:
                 raise
@@ -156,8 +156,8 @@ def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = No
     return sorted(records, key=lambda r: (r["date"], r["file"]))
 
 
-def _read_record(path: Path) -> Record:
-    """Read one record and check the types of its fields."""
+def read_record(path: Path) -> Record:
+    """Return the record in a file; AkornError if it is none, or if a field has a wrong type."""
     record = read_json(path)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")
