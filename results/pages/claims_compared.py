@@ -23,6 +23,13 @@ def _shape(what: str, row: str, heading: str = "FG-ARI") -> Figure:
     return Figure(what, objects.SHAPES_TABLE, row, heading)
 
 
+_Holds = Callable[[Mapping[str, Found]], bool]
+
+
+def _and(one: _Holds, other: _Holds) -> _Holds:
+    return lambda of: one(of) and other(of)
+
+
 _COUNTS = {"one": 1, "two": 2, "three": 3}
 
 
@@ -62,7 +69,7 @@ def _blocks() -> Claim:
         f"{words} if the last weights count. By the moving average it is {average}: the decay of the last of these"
         " averages was constant, so that much of it was still its first copy."
     )
-    told: tuple[tuple[str, Callable[[Mapping[str, Found]], bool]], ...] = (
+    told: tuple[tuple[str, _Holds], ...] = (
         (f"{words}, by the last weights as by the moving average ({average}).",
          lambda of: _rises(of) and _rises(of, "_average")),
         (constant, lambda of: _rises(of) and not of["three_average"].mended),
@@ -73,7 +80,7 @@ def _blocks() -> Claim:
     confirmed: list[Outcome] = []
     for said, holds in told:
         confirmed += [
-            (CONFIRMED, said, lambda of, holds=holds: holds(of) and of["epochs"].mean >= 100),
+            (CONFIRMED, said, _and(holds, lambda of: of["epochs"].mean >= 100)),
             (CONFIRMED, said + epochs, holds),
         ]
     mixed = f"Not all of these models were trained after the mends. {falls}, by neither kind of weights."
@@ -140,7 +147,7 @@ def _ahead() -> Claim:
     told: list[Outcome] = []
     for verdict, words, holds in outcomes:
         told += [
-            (verdict, words + behind, lambda of, holds=holds: holds(of) and of["mbo_sa"].mean > of["mbo"].mean),
+            (verdict, words + behind, _and(holds, lambda of: of["mbo_sa"].mean > of["mbo"].mean)),
             (verdict, words, holds),
         ]
     verdict, words, _ = told.pop()

@@ -204,8 +204,8 @@ SHAPES_WEIGHTS = Table(
     "Shapes by either kind of weights",
     SHAPES_TABLE.headings,
     tuple(
-        _shapes(f"{label}: {words}", *more, weights=which)
-        for label, *more in _BLOCKS
+        _shapes(f"{label}: {words}", recipe, fg_ari, mbo, weights=which)
+        for label, recipe, fg_ari, mbo in _BLOCKS
         for words, which in (("the average", "average"), ("the last weights", "last"))
     ),
     note="The same models as above, each with the moving average of its weights and with the last ones: to compare"
