@@ -3,49 +3,59 @@
     python benchmarks/lyapunov.py --data cifar-10-batches-py [--record results]
 
 It is measured for every layer of the shipped model, driven by what validation pictures send into it, at the step size
-γ of its training and at smaller ones; and for the same layers untrained. If the exponent λ is above 0, nearby states
-move apart: after t steps a difference, and so a gradient, has grown by a factor of exp(λt). λ/γ is the rate per unit of
-time.
+γ of its training and at smaller ones; and for the same layers untrained, with and without Proj. If the exponent λ is
+above 0, nearby states move apart: after t steps a difference, and so a gradient, has grown by a factor of exp(λt). λ/γ
+is the rate per unit of time.
 """
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from akorn.errors import AkornError
 from akorn.ledger import write_record
 from akorn.lyapunov import layer_exponent
-from akorn.models import load_model
+from akorn.models import load_model, training_of
 from akorn.nn import KuramotoLayer
+from akorn.robustness.config import AkornConfig
 from akorn.robustness.data import load_split
 from akorn.robustness.evaluate import as_float
 from akorn.robustness.model import CifarNet, build
 
 GAMMAS = (1.0, 0.5, 0.1)
+KINDS = ("trained", "untrained", "untrained without Proj")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print and record; AkornError for what cannot be measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--model", default="cifar10-conv")
-    parser.add_argument("--pictures", type=int, default=8)
+    parser.add_argument("--data", type=Path, required=True, help="CIFAR-10's folder, cifar-10-batches-py")
+    parser.add_argument("--model", default="cifar10-conv", help="shipped weights or a model's folder")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="which layers; by default all")
+    parser.add_argument("--pictures", type=int, default=4, help="at least 2: the mean over them has a spread")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--discard", type=int, default=50, help="steps before those that count")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path)
-    words = parser.parse_args()
+    parser.add_argument("--record", type=Path, help="a folder for the record; by default none is written")
+    words = parser.parse_args(arguments)
+    if words.pictures < 2:
+        raise AkornError(f"--pictures must be at least 2, since their spread is shown, got {words.pictures}")
     began = time.monotonic()
     pictures = load_split(words.data, "valid")
-    chosen = pictures.take(torch.arange(words.pictures))
+    chosen = pictures.take(torch.arange(min(words.pictures, len(pictures))))
     few = as_float(chosen.images)
     trained = load_model(words.model).eval()
-    assert isinstance(trained, CifarNet)
-    torch.manual_seed(words.seed)
+    if not isinstance(trained, CifarNet) or not isinstance(trained.config, AkornConfig):
+        raise AkornError(f"{words.model}: this is not a classifier with Kuramoto layers")
     found: dict[str, float] = {}
-    for kind, model in (("trained", trained), ("untrained", build(trained.config).eval())):
-        for name, (layer, x, c) in met(model, few, words.seed).items():
+    for kind in words.kinds:
+        for name, (layer, x, c) in met(_model(kind, trained, words.seed), few, words.seed).items():
             for gamma in GAMMAS:
                 exponents = layer_exponent(
                     layer, x, c, words.steps, gamma=gamma, discard=words.discard, seed=words.seed
@@ -54,12 +64,25 @@ def main() -> None:
                 spread = float(exponents.std())
                 print(f"{float(exponents.mean()):7.3f} ± {spread:.3f}  {kind}, {name}, γ = {gamma:g}", flush=True)
     if words.record is not None:
-        settings = {"model": words.model, "pictures": words.pictures, "steps": words.steps, "discard": words.discard}
+        settings = {
+            "model": words.model, "recipe": (training_of(words.model) or {}).get("recipe"), "pictures": len(chosen),
+            "steps": words.steps, "discard": words.discard,
+        }  # fmt: skip
         path = write_record(
             "bench", "lyapunov", found, config=settings, seed=words.seed, data_fingerprint=chosen.fingerprint(),
             wall_time=time.monotonic() - began, device="cpu", folder=words.record,
         )  # fmt: skip
         print(f"recorded in {path}")
+
+
+def _model(kind: str, trained: CifarNet, seed: int) -> CifarNet:
+    """The trained model, or one like it that is not trained; with and without Proj these have the same weights."""
+    if kind == "trained":
+        return trained
+    assert isinstance(trained.config, AkornConfig)
+    config = trained.config if kind == "untrained" else replace(trained.config, rule="without-projection")
+    torch.manual_seed(seed)
+    return build(config).eval()
 
 
 @torch.no_grad()
@@ -84,4 +107,8 @@ def met(model: CifarNet, images: Tensor, seed: int) -> dict[str, tuple[KuramotoL
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except AkornError as error:
+        print(f"lyapunov: {error}", file=sys.stderr)
+        sys.exit(2)

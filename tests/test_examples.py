@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import akorn
+from akorn.errors import AkornError
 from akorn.robustness.config import AkornConfig
 from akorn.robustness.model import build
 
@@ -81,6 +82,29 @@ def test_the_attack_of_ten_lines_keeps_to_its_bound_and_raises_the_loss() -> Non
     with torch.no_grad():
         losses = [float(torch.nn.functional.cross_entropy(model(seen), labels)) for seen in (images, changed)]
     assert losses[1] > losses[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["figure.txt"], "must end in .png"),
+        (["nowhere/figure.png"], "there is no folder nowhere"),
+        (["--steps", "0"], "must be at least 1, got 0 and 2"),
+    ],
+)
+def test_the_attack_says_what_is_wrong_before_it_starts(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AkornError, match=told):
+        load("adversarial").command(words)
+
+
+def test_the_attack_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load("adversarial").command(["--help"])
+    assert ended.value.code == 0
+    assert "OUT.png" in capsys.readouterr().out
 
 
 def test_a_memory_recalls_its_patterns(capsys: pytest.CaptureFixture[str]) -> None:

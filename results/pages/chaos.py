@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from akorn.ledger.records import Record, is_number
-from akorn.ledger.tables import Cell, Row, Table
+from akorn.ledger.tables import Cell, Row, Table, chosen
 
 _GAMMAS = ("1", "0.5", "0.1")
-_RECORD = {"kind": "bench", "name": "lyapunov", "config.model": "cifar10-conv"}
+LAYERS = (1, 2, 3)
+_LYAPUNOV = {"kind": "bench", "name": "lyapunov"}
+_SHIPPED = {**_LYAPUNOV, "config.model": "cifar10-conv"}
+_NO_PROJ = {**_LYAPUNOV, "config.recipe": "cifar10_akorn_conv_no_proj"}
+_KINDS = {
+    "trained": ("trained", _SHIPPED),
+    "trained, without Proj": ("trained", _NO_PROJ),
+    "untrained": ("untrained", _SHIPPED),
+    "untrained, without Proj": ("untrained without Proj", _SHIPPED),
+}
+"""What a row is called, the kind in the record, and which records."""
+
+
+def _note(records: Sequence[Record]) -> str:
+    found = [record for row in EXPONENTS.rows for cell in row.cells for record in chosen(records, cell)]
+    numbers = sorted({int(record["config"]["pictures"]) for record in found})
+    pictures = " to ".join(str(number) for number in sorted({numbers[0], numbers[-1]})) if numbers else "some"
+    return (
+        "The largest Lyapunov exponent λ per Kuramoto step of each layer of `cifar10-conv`, and of the same layers"
+        " untrained, with and without Proj (`akorn.lyapunov.layer_exponent`, `benchmarks/lyapunov.py`): the mean over"
+        f" {pictures} validation pictures, which drive the layer, and over 100 steps after the first 50. If λ is above"
+        " 0, the layer is chaotic: a small difference, and so a gradient, grows by a factor of exp(λ) in every step."
+        " The model was trained with γ = 1; it takes three steps in each layer."
+    )
+
 
 EXPONENTS = Table(
     "Are the Kuramoto layers chaotic?",
     tuple(f"γ = {gamma}" for gamma in _GAMMAS),
     tuple(
-        Row(f"layer {layer}, {kind}", tuple(Cell(f"{kind}/layer {layer}, γ = {gamma}", _RECORD) for gamma in _GAMMAS))
-        for kind in ("trained", "untrained")
-        for layer in (1, 2, 3)
+        Row(f"layer {layer}, {label}", tuple(Cell(f"{kind}/layer {layer}, γ = {gamma}", match) for gamma in _GAMMAS))
+        for label, (kind, match) in _KINDS.items()
+        for layer in LAYERS
     ),
     digits=2,
-    note="The largest Lyapunov exponent λ per Kuramoto step of each layer of `cifar10-conv`, and of the same layers"
-    " untrained (`akorn.lyapunov.layer_exponent`, `benchmarks/lyapunov.py`): the mean over four validation pictures,"
-    " which drive the layer, and over 100 steps after the first 50. If λ is above 0, the layer is chaotic: a small"
-    " difference, and so a gradient, grows by a factor of exp(λ) in every step. The model was trained with γ = 1; it"
-    " takes three steps in each layer.",
+    note=_note,
 )
 
 _SEEDS = 3

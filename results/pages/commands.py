@@ -42,10 +42,10 @@ def wanted(training: Mapping[str, Any], record: Record, records: Sequence[Record
     name = str(training["recipe"])
     now = settings(name)
     if not now:
-        raise Gone("are of recipes that are gone")
+        raise Gone("of recipes that are gone")
     overrides = training.get("overrides", {})
     if any(_matters(key) and key not in now for key in overrides):
-        raise Gone("are of trainings with settings that are gone")
+        raise Gone("of trainings with settings that are gone")
     run = _run(training, record, records)
     said = _recorded(run) if run is not None else {}
     if not said.get("train.ema.warmup", run is None and mended(record)):
@@ -216,5 +216,6 @@ def section(records: Sequence[Record], tables: Sequence[Table], words: str) -> s
     found, left = blocks(records, tables)
     lines = ["", f"## {TITLE}", "", f"{_WORDS} {words}"]
     if left:
-        lines += ["", f"Records without a command: {'; '.join(f'{reason} ({count})' for reason, count in left.items())}."]
+        counts = "; ".join(f"{reason} ({count})" for reason, count in left.items())
+        lines += ["", f"Records without a command: {counts}."]
     return "\n".join([*lines, *(line for block in found for line in block.lines())]) + "\n"

@@ -41,7 +41,7 @@ def evaluation(record: Record, whole: Mapping[str, int]) -> list[str]:
             return _words(record, robustness.Options(), _robustness(record))
     except KeyError:  # a setting that every record of today has
         pass
-    raise Gone("do not say all of how they were scored")
+    raise Gone("too little said of how they were scored")
 
 
 def _words(record: Record, default: Any, asked: Mapping[str, Any]) -> list[str]:
@@ -66,7 +66,7 @@ def _model(record: Record) -> str:
     """A model by its own name if it has one, else the folder of its training."""
     own, training = str(record["config"].get("model", record["name"])), (record.get("extra") or {}).get("training")
     if training is None and ":" not in own:
-        raise Gone("are of models whose training is not known")
+        raise Gone("of models whose training is not known")
     return TRAINED if training is not None and own == training["recipe"] else own
 
 

@@ -33,6 +33,7 @@ from results.pages.robustness_records import (
     of_noise,
     table,
 )
+from results.pages.robustness_trials import PRECISION, STEP_SIZES
 
 _HEADINGS = ("clean", "AutoAttack, 8/255", "corrupted", "ECE on corrupted")
 _OURS = "Corrupted pictures come from our own generator."
@@ -307,6 +308,8 @@ TABLES = (
     SCRATCH,
     PRETRAINED,
     COMMON_RUNS,
+    PRECISION,
+    STEP_SIZES,
     RANDOM_NOISE,
     *ATTACKS,
     *CORRUPTIONS,

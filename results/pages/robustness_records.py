@@ -29,7 +29,10 @@ _CONTINUED = ("cifar10_akorn_conv_falling_rate", "cifar10_resnet18_crop_last_fal
 """Recipes that continue another recipe's model, also on CIFAR-10: that does not count as pre-training."""
 
 
-_FREE = ("data.path", "init", "channels_last")
+_FREE = ("data.path", "init", "channels_last", "train.precision")
+"""Settings that make no trial. A table's note names the models that were trained in another precision."""
+_CHOSEN = ("train.optimiser.learning_rate", "train.schedule.name")
+"""What the trials of the common protocol choose."""
 COMMON_PROTOCOL = tomllib.loads((Path(__file__).parents[1] / "common_protocol.toml").read_text(encoding="utf-8"))
 
 
@@ -39,9 +42,14 @@ def operations(record: Record) -> str:
     return str({**DataConfig.absent, **training.get("data", {})}["augmix_operations"])
 
 
-def by_protocol(record: Record, protocol: Protocol) -> bool:
-    """Say whether an evaluated model was trained as its recipe says and by the protocol; see `fits`."""
+def by_protocol(record: Record, protocol: Protocol, gamma: float | None = None) -> bool:
+    """Say whether an evaluated model was trained as its recipe says and by the protocol; see `fits`.
+
+    gamma: it was trained with this step size γ in place of its recipe's.
+    """
     training = record.get("extra", {}).get("training") or {}
+    if gamma is not None and training.get("overrides", {}).get("model.gamma") != gamma:
+        return False
     if protocol == "first" and not mended(record):
         return operations(record) == "nine" and not is_trial(record, *_FREE)
     if protocol == "first":
@@ -51,17 +59,19 @@ def by_protocol(record: Record, protocol: Protocol) -> bool:
         operations(record) == "thirteen"
         and trained_on(training) == "all"
         and training.get("overrides", {}).get("train.epochs") == COMMON_PROTOCOL["final_epochs"]
-        and not is_trial(record, *_FREE, "train.optimiser.learning_rate", "train.schedule.name")
+        and not is_trial(record, *_FREE, *_CHOSEN, *(() if gamma is None else ("model.gamma",)))
     )
 
 
-def fits(name: str, pretrained: bool, protocol: Protocol = "first", **wanted: float) -> Fits:
+def fits(
+    name: str, pretrained: bool, protocol: Protocol = "first", gamma: float | None = None, **wanted: float
+) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
     protocol: "first", the paper's rates and epochs, before the mends with nine operations of AugMix and after them with
-    thirteen; or "common", the final runs of common_protocol.toml, with thirteen. Numbers may differ in the fourth
-    digit: 0.0314 is 8/255. Models of recipes in _CONTINUED do not count as pre-trained, though the first records of
-    them say so.
+    thirteen; or "common", the final runs of common_protocol.toml, with thirteen. gamma: trained by the common protocol
+    with this γ in place of the recipe's. Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in
+    _CONTINUED do not count as pre-trained, though the first records of them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -71,7 +81,7 @@ def fits(name: str, pretrained: bool, protocol: Protocol = "first", **wanted: fl
             and record["name"] == name
             and (bool(config.get("pretrained")) and name not in _CONTINUED) == pretrained
             and config.get("data_split") == "test"
-            and by_protocol(record, protocol)
+            and by_protocol(record, protocol, gamma)
             and all(math.isclose(config.get(key, math.nan), value, rel_tol=1e-3) for key, value in wanted.items())
         )
 
@@ -92,7 +102,14 @@ def at_least(fit: Fits, **least: float) -> Fits:
     return hard
 
 
-def attacked(name: str, pretrained: bool, attack: str, starts: int = 1, protocol: Protocol = "first") -> Fits:
+def attacked(
+    name: str,
+    pretrained: bool,
+    attack: str,
+    starts: int = 1,
+    protocol: Protocol = "first",
+    gamma: float | None = None,
+) -> Fits:
     """Evaluations under a proper attack: 8/255, enough pictures, and the budget that the attack needs.
 
     attack: the metric's name. starts: of the answers; AutoAttack and Square ask a single start at a time, whatever the
@@ -100,7 +117,7 @@ def attacked(name: str, pretrained: bool, attack: str, starts: int = 1, protocol
     """
     known = ATTACKS.find(attack.replace("_", "-"))
     asked = {} if known.one_start else {"starts": starts}
-    strong = at_least(fits(name, pretrained, protocol, epsilon=EPSILON, **asked), attacked=ATTACKED)
+    strong = at_least(fits(name, pretrained, protocol, gamma, epsilon=EPSILON, **asked), attacked=ATTACKED)
 
     def hard(record: Record) -> bool:
         config = record["config"]
@@ -175,6 +192,11 @@ def trained_for(record: Record) -> float:
     return round(epochs(record, _TRAINED) or 0.0, 1)
 
 
+def trained_in(record: Record) -> str:
+    """The precision of an evaluated model's training: "bf16", "tf32" and so on, "" if the record does not say."""
+    return str((record.get("extra", {}).get("training") or {}).get("precision", ""))
+
+
 def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
     """A cell for which, of several models of one seed, the one that was trained longest counts."""
     return Cell(metric, match, paper, trained_for, mended)
@@ -190,7 +212,7 @@ def table(
     beside: str = "paper",
     always: bool = False,
 ) -> Table:
-    """A table whose note says which models were trained for fewer epochs than their recipes say."""
+    """A table whose note says which models were trained for fewer epochs or in another precision than their recipes."""
     told = partial(_note, note, headings, rows, models_are_rows)
     return Table(title, headings, rows, told, beside=beside, marked=MARKED, always=always)
 
@@ -199,13 +221,13 @@ def _note(
     text: str, headings: tuple[str, ...], rows: tuple[Row, ...], models_are_rows: bool, records: Sequence[Record]
 ) -> str:
     found: dict[str, dict[float, list[str]]] = {}  # by recipe and epochs, which figures
+    within: dict[str, dict[str, list[str]]] = {}  # by recipe and precision
     for row in rows:
         for heading, each in zip(headings, row.cells, strict=True):
             for record in chosen(records, each):
-                figures = found.setdefault(record["name"], {}).setdefault(trained_for(record), [])
                 label = heading if models_are_rows else row.label
-                if label not in figures:
-                    figures.append(label)
+                _noted(found.setdefault(record["name"], {}), trained_for(record), label)
+                _noted(within.setdefault(record["name"], {}), trained_in(record), label)
     fewer = [
         f"`{name}` {f'{count:g}' if count else 'unknown'} of {whole}"
         + (f" ({', '.join(labels)})" if len(by) > 1 else "")
@@ -214,5 +236,18 @@ def _note(
         for count, labels in sorted(by.items())
         if count < whole
     ]
+    other = [
+        f"`{name}` in {precision}" + (f" ({', '.join(labels)})" if len(by) > 1 else "")
+        for name, by in within.items()
+        for precision, labels in sorted(by.items())
+        if precision and precision != settings(name).get("train.precision")
+    ]
     text += " Of several models of one seed, the one trained longest counts."
+    text += f" **Trained in another precision than the recipe's: {'; '.join(other)}.**" if other else ""
     return text + (f" **Trained for fewer epochs than the recipe has: {'; '.join(fewer)}.**" if fewer else "")
+
+
+def _noted(by: dict[Any, list[str]], key: Any, label: str) -> None:
+    labels = by.setdefault(key, [])
+    if label not in labels:
+        labels.append(label)

@@ -248,6 +248,14 @@ def test_eval_prints_scores_records_and_plots(
     assert set(kept["extra"]["against_clusters"]) == set(told["against_clusters"]) == {"2", "3", "4"}
     assert run(*words, "--limit", 2, "--uptile", 2, "--clusters", 2) == 0
     assert "2 pictures, 2 clusters" in capsys.readouterr().out
+    assert run(*words, "--against-clusters", 4, 2, 4, "--results", "None") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines if " clusters: FG-ARI " in line] == ["4 clusters", "2 clusters"]
+    of_two = told["against_clusters"]["2"]
+    assert (
+        f"2 clusters: FG-ARI {of_two['fg_ari']:.1f} ± {of_two['fg_ari_error']:.1f}  MBO {of_two['mbo']:.1f}"
+        in "\n".join(lines)
+    )
     for method in ("average", "kmeans"):  # no plots are needed
         more = ["--method", method, "--against-clusters", 4, "--json", "--results", method]
         assert run(*words, *more) == 0

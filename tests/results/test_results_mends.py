@@ -13,6 +13,8 @@ from akorn.ledger.tables import Cell, Row, Table, chosen, render
 mends = pytest.importorskip("results.pages.mends", reason="the repository's folder results/ is not here")
 quoted = pytest.importorskip("results.pages.quoted")
 claims = pytest.importorskip("results.pages.claims")
+compared = pytest.importorskip("results.pages.claims_compared")
+figures = pytest.importorskip("results.pages.figures")
 pages = pytest.importorskip("results.pages.render")
 standing = pytest.importorskip("results.pages.standing")
 sudoku = pytest.importorskip("results.pages.sudoku")
@@ -168,16 +170,56 @@ def test_new_records_of_objects_find_their_cells() -> None:
     both = {"method": "average", "uptile": 1}
     new = [evaluated("dsprites_itrsa", 68.0, steps=8, **sprites, **both)]
     for name, value in (("akorn_l1", 52.0), ("akorn_l2", 65.0), ("akorn_l3", 71.0), ("itrsa_l3", 57.0)):
-        new.append(evaluated(f"shapes_{name}", value, steps=4, **shapes, **both))
-        new[-1]["extra"]["training"] |= {"steps": 15_600, "weights": "last" if "l3" in name else "average"}
+        for weights, less in (("last", 0.0), ("average", 1.0)):
+            new.append(evaluated(f"shapes_{name}", value - less, steps=4, **shapes, **both))
+            new[-1]["extra"]["training"] |= {"steps": 15_600, "weights": weights}
     found = pages.pages([*RECORDS, *new])
     results, tables = found["RESULTS.md"], found["results/objects.md"]
+    assert "by the last weights as by the moving average (51.0, 64.0 and 70.0)." in results
     for claim, ours in (("AKOrN separates objects", "77.1 against 68.0"), ("More blocks", "52.0, 65.0, 71.0")):
         (line,) = [line for line in results.splitlines() if line.startswith(f"| [{claim}")]
         assert "| **confirmed** |" in line
         assert ours in line
         assert "†" not in line
     assert "of the paper's 100 epochs" not in results
-    before = tables.split("## Before the mends: Shapes")[1]
+    before = tables.split("## Before the mends: Shapes\n")[1]
     assert "| AKOrN, attention, L = 3 | 74.1 (1) | 48.9 (1) | 50.0 (1) |" in before
     assert "| ItrSA | 75.9 (1) | 58.3 (1) | 74.8 (1) | 67.2 (1) |" in tables.split("## Before the mends: Tetro")[1]
+
+
+def shapes_by(weights: str, *values: float, later: bool = True) -> list[dict[str, Any]]:
+    """FG-ARI of one, two and three blocks with these weights."""
+    found = []
+    for count, value in enumerate(values, 1):
+        config = {"data": "shapes", "split": "test", "pictures": 1000, "clusters": 5, "steps": 4, "uptile": 1}
+        found.append(evaluated(f"shapes_akorn_l{count}", value, later=later, method="average", **config))
+        found[-1]["extra"]["training"] |= {"steps": 15_600, "weights": weights}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("last", "average", "later", "said"),
+    [
+        ((50, 60, 70), (50, 60, 70), True, "**Confirmed.** FG-ARI on Shapes rises with the number of blocks L, by the"),
+        ((50, 60, 70), (50, 60, 55), False, "55.0: the decay of the last of these averages was constant"),
+        ((50, 60, 70), (50, 60, 55), True, "By the moving average (50.0, 60.0 and 55.0) it does not."),
+        ((50, 60, 55), (50, 60, 70), True, "if the moving average counts (50.0, 60.0 and 70.0). By the last weights"),
+        ((50, 60, 55), (50, 60, 55), True, "**Open.** In our figures FG-ARI on Shapes does not rise"),
+    ],
+)
+def test_blocks_are_compared_by_one_kind_of_weights(
+    last: tuple[float, ...], average: tuple[float, ...], later: bool, said: str
+) -> None:
+    found = [*shapes_by("last", *last, later=later), *shapes_by("average", *average, later=later)]
+    section = figures.Section("Task", "What it is.", "results/objects.md", (compared.BLOCKS,))
+    assert said in pages.claims_page(found, [section])
+
+
+@pytest.mark.parametrize(("itrsa", "told"), [(68.0, True), (60.0, False)])
+def test_it_is_said_where_attention_has_the_better_masks(itrsa: float, told: bool) -> None:
+    """The claim goes by FG-ARI; where ItrSA's MBO on dSprites is higher, the words say so."""
+    sprites = {"data": "dsprites", "split": "test", "pictures": 2000, "clusters": 7, "size": 64, "steps": 8}
+    new = evaluated("dsprites_itrsa", 68.0, method="average", uptile=1, **sprites)
+    new["metrics"]["mbo"] = itrsa
+    section = figures.Section("Task", "What it is.", "results/objects.md", (compared.AHEAD,))
+    assert (f"ItrSA is ahead on dSprites: {itrsa} against" in pages.claims_page([*RECORDS, new], [section])) == told

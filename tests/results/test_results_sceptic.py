@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ def changed(metric: str, change: Callable[[float], float]) -> list[dict[str, Any
 
 def test_figures_follow_the_records() -> None:
     """The share that the adaptive attack leaves is on the page as it is in the records, before and after a change."""
-    found = sceptic.look(RECORDS, sceptic.FIGURES["last"])
+    found = sceptic.look(RECORDS, sceptic.FIGURES["shipped_last"])
     assert f"with a better gradient leaves {found} %" in sceptic.page(RECORDS)
     later = changed("autoattack_adaptive", lambda value: value / 2)
     assert f"with a better gradient leaves {found.mean / 2:.1f} %" in sceptic.page(later)
@@ -49,6 +51,39 @@ def test_it_says_what_it_waits_for() -> None:
     page = sceptic.page(without)
     assert "they wait for `benchmarks/gradients.py --untrained`" in page
     assert "they wait for `benchmarks/lyapunov.py`" in page
+
+
+def test_the_growth_over_all_steps_is_that_of_the_exponents() -> None:
+    """exp(3 · Σλ) of the three layers; without a record there is no such sentence."""
+    page = sceptic.page(changed("trained/layer 2, γ = 1", lambda _: 0.0))
+    (each, factor) = re.search(r"exp\(3 · \(([\d. +]+)\)\) ≈ (\d+),", page).groups()  # type: ignore[union-attr]
+    assert each.split(" + ")[1] == "0.00"
+    assert float(factor) == pytest.approx(math.exp(3 * sum(map(float, each.split(" + ")))), abs=0.51)
+    assert "exp(3" not in sceptic.page([record for record in RECORDS if record["name"] != "lyapunov"])
+
+
+def test_it_says_in_how_many_bits_the_weights_were() -> None:
+    assert "measured with its weights in 16 bits" in sceptic.page(RECORDS)
+    other = copy.deepcopy(RECORDS)
+    for record in other:
+        if "autoattack_adaptive" in record["metrics"]:
+            record["extra"]["training"]["weights_sha256"] = "that of the weights in 8 bits"
+    assert "16 bits" not in sceptic.page(other)
+
+
+def test_a_model_of_smaller_steps_gets_its_row() -> None:
+    """What has no figure is named as pending; a record takes its row out of that list."""
+    pending = "AKOrN-conv, γ = 0.5; AKOrN-conv, γ = 0.1; AKOrN-conv without Proj, γ = 1"
+    assert f"*Pending, with no figures yet: AKOrN-conv, γ = 1; {pending}" in sceptic.page(RECORDS)
+    overrides = {"train.epochs": 100, "model.gamma": 0.1}
+    training = {"recipe": "cifar10_akorn_conv", "overrides": overrides, "ema": {"warmup": True},
+                "data": {"augmix_operations": "thirteen"}}  # fmt: skip
+    config = {"data_split": "test", "pictures": 10_000, "starts": 1, "noise_epsilon": 64 / 255, "noise_kind": "sign"}
+    new = {"kind": "eval", "name": "cifar10_akorn_conv", "seed": 0, "date": "2030", "file": "new.json",
+           "metrics": {"clean": 71.5, "noise": 31.5}, "config": config, "extra": {"training": training}}  # fmt: skip
+    page = sceptic.page([*RECORDS, new])
+    assert "| AKOrN-conv, γ = 0.1 | 71.5 | 31.5 | – | – |" in page
+    assert "*Pending: AKOrN-conv, γ = 1; AKOrN-conv, γ = 0.5; AKOrN-conv without Proj" in page
 
 
 def test_run_times_are_of_the_pairs_that_are_measured() -> None:

@@ -15,8 +15,9 @@ def published_training(
     """The published protocol: Adam, no clipping, no warm-up, constant rate; in bf16, which costs no accuracy.
 
     Its average of weights spans about 5,000 steps. For AKOrN it is better than the last weights on Tetrominoes and as
-    good on dSprites. On Shapes it has better masks after 100 epochs with one and two blocks, but it lags behind a model
-    that is still learning, as the one with three blocks was after 50 (results/objects.md has the trials).
+    good on dSprites. On Shapes it has better masks after 100 epochs with one and two blocks; with three, after 50, it
+    was far behind. Those averages had a constant decay, and so the last still had 22 % of its first copy in it: whether
+    Shapes takes the average is to be judged again with one that warms up (results/objects.md has the trials).
     """
     return TrainConfig(
         epochs=epochs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -78,8 +79,8 @@ class Options(CommonOptions):
     examples: int = 8
     """Number of pictures in the plots, the first ones."""
     against_clusters: tuple[int, ...] = ()
-    """Other numbers of clusters to score as well, for the record, --json and the last of these plots. With --plots the
-    default is from 2 to twice the number that is scored, but no more than there are patches."""
+    """Other numbers of clusters to score as well; the record, --json and the last of these plots have them too. With
+    --plots the default is from 2 to twice the number that is scored, but no more than there are patches."""
     results: Path | None = LEDGER
     """Folder for the record of the evaluation; None for no record."""
 
@@ -137,7 +138,7 @@ def run(options: Options) -> int:
         if options.json:
             print_json({**found.as_json(), "data": data.name, **_against(curve)})
         else:
-            _print(found, data.name)
+            _print(found, data.name, [curve[other] for other in dict.fromkeys(options.against_clusters)])
     return 0
 
 
@@ -353,17 +354,25 @@ def _protocol(settings: SegmentSettings) -> str:
     return words + (f", clusters of at least {100 * settings.least:g} %" if settings.least else "")
 
 
-def _print(found: Evaluation, name: str) -> None:
+def _scores(found: Evaluation) -> str:
+    """All scores in one line, each with its standard error if it has one."""
+    words = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO_i", "mbo_c": "MBO_c"}
+    errors = {key: f" ± {found.errors[f'{key}_error']:.1f}" for key in words if f"{key}_error" in found.errors}
+    return "  ".join(f"{words[key]} {value:.1f}{errors.get(key, '')}" for key, value in found.scores.items())
+
+
+def _print(found: Evaluation, name: str, others: Sequence[Evaluation]) -> None:
+    """Print the scores, what they are of, and those of other numbers of clusters."""
     from rich.console import Console
 
-    words = {"fg_ari": "FG-ARI", "mbo": "MBO", "mbo_i": "MBO_i", "mbo_c": "MBO_c"}
     console = Console(highlight=False)
-    errors = {key: f" ± {found.errors[f'{key}_error']:.1f}" for key in words if f"{key}_error" in found.errors}
-    console.print("  ".join(f"{words[key]} {value:.1f}{errors.get(key, '')}" for key, value in found.scores.items()))
+    console.print(_scores(found))
     settings = found.settings
     console.print(
         f"{name}: {len(found.per_picture['mbo'])} pictures, {found.clusters} clusters ({settings.method}),"
         f" up-tiling ×{settings.uptile}, T = {settings.steps}{_protocol(settings)}; {found.seconds:.1f} s"
     )
-    if errors:  # the ± in RESULTS.md is another one, over seeds
+    for other in others:
+        console.print(f"{other.clusters} clusters: {_scores(other)}")
+    if found.errors:  # the ± in RESULTS.md is another one, over seeds
         console.print("± standard error of the mean over these pictures")
