@@ -40,7 +40,10 @@ LAMP_NAMES = ("Lamp_Key", "Lamp_Back", "Lamp_Fill")
 _SIDES = (0.5, 1.0, 0.5)
 _POWERS = (100.0, 50.0, 30.0)
 _LIGHT = ((1.0, 0.93231, 0.81666), (1.0, 1.0, 1.0), (0.76167, 0.81772, 1.0))
-_BOUNDS = {"sphere": 1.0, "cube": 1.6, "cylinder": 1.37, "capsule": 1.0, "cone": 1.42, "torus": 1.0, "octahedron": 1.0}
+_BOUNDS = {
+    "sphere": 1.0, "cube": 1.6, "cylinder": 1.40, "capsule": 1.01, "cone": 1.42, "torus": 1.01, "octahedron": 1.01,
+}  # fmt: skip
+"""Radii of balls around the solids: rays that miss a ball are not traced further, nor are they shadowed."""
 
 
 @dataclass(frozen=True)
