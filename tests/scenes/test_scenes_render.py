@@ -184,7 +184,7 @@ assert a.unique().numel() > 20
 assert ((a - b).abs().amax(1) <= 1).double().mean() >= 0.98, (a - b).abs().amax()
 found, depth, normals = kernel.labels(scenes, rows, columns, True)
 expected = render.geometry(scenes, view)
-assert found.unique().numel() > 4
+assert found.unique().numel() > 2
 assert (found.reshape(expected[0].shape) == expected[0]).all()
 assert torch.allclose(depth.reshape(expected[1].shape), expected[1], atol=1e-3)
 assert torch.allclose(normals.reshape(expected[2].shape), expected[2], atol=1e-3)

@@ -13,7 +13,7 @@ def test_the_lattices_numbers_do_not_depend_on_the_precision() -> None:
     for z in (0.0, 17.0, -1234.0):
         single, double = scatter(x, y, 0 * x + z), scatter(x.double(), y.double(), 0 * x.double() + z)
         assert torch.allclose(single.double(), double, atol=1e-7, rtol=0)
-        assert 0 <= single.min()
+        assert single.min() >= 0
         assert single.max() < 1
 
 
