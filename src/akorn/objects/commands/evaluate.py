@@ -245,7 +245,10 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     read = load_generated if options.data is None else load
     try:
         with progress_bar("reading pictures", wanted=is_main()) as report:
-            data = read(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
+            data = read(
+                source, options.split, options.size, options.limit, fit=options.fit, progress=report,
+                device=options.device,
+            )  # fmt: skip
         return data, looked_at(data).load([0])
     except AkornError:
         raise
