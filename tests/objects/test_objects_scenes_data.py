@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from akorn.objects.data.endless import EndlessScenes
 from akorn.objects.data.npz import NpzParts
 from akorn.objects.recipes import RECIPES
 from akorn.objects.task import make_task
+from akorn.scenes import Family, Studio
 
 
 def test_files_are_what_load_renders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,13 +128,58 @@ def test_a_recipe_trains_on_scenes_that_are_rendered_as_it_goes(tmp_path: Path) 
     other = replace(recipe, data=replace(recipe.data, seed=1))
     assert task.fingerprint() != make_task(other).fingerprint()
     stored = replace(recipe, data=replace(recipe.data, endless=False))
-    assert "endless" not in make_task(stored).settings()["data"]  # as checkpoints had it before
+    assert not {"endless", "samples"} & set(make_task(stored).settings()["data"])  # as checkpoints had it before
+    more = make_task(replace(recipe, data=replace(recipe.data, samples=32)))
+    assert more.settings()["data"]["samples"] == 32
+    assert more.fingerprint() != task.fingerprint()
     for data, said in (
+        (replace(recipe.data, name="shapes", endless=False, samples=2), "data.samples is for rendered scenes .clevr"),
+        (replace(recipe.data, samples=0), "data.samples is 0, expected 1 or more"),
         (replace(recipe.data, name="shapes"), "data.endless is for rendered scenes .clevr, .*not for 'shapes'"),
         (replace(recipe.data, path=tmp_path), "data.endless is for rendered scenes"),
     ):
         with pytest.raises(AkornError, match=said):
             make_task(replace(recipe, data=data))
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_more_rays_for_training_pictures(endless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training pictures have `data.samples` rays per pixel, validation pictures the usual number, on one device."""
+    made: list[tuple[str, str, int]] = []
+
+    class Seen(Studio):
+        def __init__(
+            self, family: Family, split: str = "train", seed: int = 0, device: torch.device | str = "cpu",
+            size: int = 128, samples: int = 16,
+        ) -> None:  # fmt: skip
+            made.append((split, str(device), samples))
+            super().__init__(family, split, seed, "cpu", size, 1)
+
+    monkeypatch.setattr("akorn.scenes.studio.Studio", Seen)
+    monkeypatch.setattr("akorn.objects.data.endless.Studio", Seen)
+    monkeypatch.setattr("akorn.objects.data.scenes.renderer_device", torch.device)
+    bars: list[str] = []
+
+    @contextmanager
+    def bar(text: str, **_: object) -> Iterator[None]:
+        bars.append(text)
+        yield None
+
+    monkeypatch.setattr("akorn.objects.task.progress_bar", bar)
+    recipe = RECIPES["clevr_akorn"]()
+    recipe = replace(
+        recipe,
+        model=replace(recipe.model, image_size=128, patch=8, channels=16, heads=2, steps=1),
+        data=replace(recipe.data, endless=endless, count=1, samples=24),
+        valid=replace(recipe.valid, count=1, clusters=3),
+    )
+    make_task(recipe).build_data(torch.device("cpu"))
+    assert sorted(made) == [("train", "cpu", 24), ("valid", "cpu", 16)]
+    assert "making pictures of clevr to score" in bars
+    made.clear()
+    for device in ("cpu", "cuda:1"):
+        generate("clevr", "test", 1, device=device)
+    assert [where for _, where, _ in made] == ["cpu", "cuda:1"]
 
 
 @pytest.mark.slow
