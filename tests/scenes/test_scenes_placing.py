@@ -109,8 +109,12 @@ def test_textured_families() -> None:
     assert not set(FAMILIES["clevrtex"].shapes) & set(FAMILIES["clevrtex-ood"].shapes)
     drafts = drawn("clevrtex", 200)
     assert set(drafts.count.tolist()) == set(range(3, 11))
+    camouflaged = drawn("clevrtex-camo", 20)
+    whole = camouflaged.rows()
     for b in range(20):
-        scene = drawn("clevrtex-camo", 20).scene(b)
+        look = slice(at.KIND, at.COLUMNS)  # all numbers of a material, with its scale
+        assert (whole[b, : camouflaged.count[b], look] == whole[b, at.GROUND, look]).all()
+        scene = camouflaged.scene(b)
         assert {thing.material for thing in scene.things} == {scene.ground}
         ood = drawn("clevrtex-ood", 20).scene(b)
         assert {thing.material for thing in ood.things} | {ood.ground} <= set(UNSEEN)

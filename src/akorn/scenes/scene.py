@@ -226,7 +226,6 @@ def ground_row(scene: Scene, row: Array) -> None:
         row[at.RED : at.RED + 3] = 0.8
     else:
         material_row(scene.ground, (0.8, 0.8, 0.8), scene.shift, row)
-        row[at.SCALE] *= 0.5  # the ground is seen from farther away
 
 
 def mean_colour(rows: Tensor) -> Tensor:
