@@ -30,7 +30,7 @@ from akorn.scenes import (
 )
 from akorn.scenes import shapes as solids
 from akorn.scenes.render import whole_view
-from akorn.scenes.scene import SHAPES, Arrays
+from akorn.scenes.scene import LAMP_PLACES, SHAPES, Arrays
 
 BUSY = Scene(
     (
@@ -222,6 +222,15 @@ def test_bad_scenes_are_refused() -> None:
         (Scene((Thing("cube", 0, 0, 0.7, colour="pink"),)), "unknown colour 'pink'"),
         (Scene((Thing("cube", 0, 0, 0.7),) * 11), "11 objects, expected at most 10"),
         (Scene((), ground="grass"), "unknown material 'grass'"),
+        (Scene((Thing("cube", float("nan"), 0, 0.7),)), "an object is at .nan, 0., turned by 0: expected finite"),
+        (Scene((Thing("cube", 0, 0, 0.7, theta=float("inf")),)), "turned by inf: expected finite numbers"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(-1.0, 0.5, 0.5)),)), "expected reflectances from 0 to 1"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(0.5, 0.5, 1.5)),)), "expected reflectances from 0 to 1"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(0.5, 0.5)),)), "a colour is .0.5, 0.5., expected three finite"),  # type: ignore[arg-type]
+        (Scene((), camera=(1.0, 2.0)), "the camera is .1.0, 2.0., expected three finite numbers"),  # type: ignore[arg-type]
+        (Scene((), camera=(0.0, 0.0, 0.0)), "the camera is at .0.0, 0.0, 0.0., at or straight above the origin"),
+        (Scene((), camera=(0.0, 0.0, 5.0)), "at or straight above the origin: expected a place beside it"),
+        (Scene((), lamps=LAMP_PLACES[:2]), "a scene has 2 lamps, expected 3"),
     ):
         with pytest.raises(AkornError, match=said):
             arrays([scene])
@@ -231,5 +240,5 @@ def test_bad_scenes_are_refused() -> None:
         cropped_view(0)
     with pytest.raises(AkornError, match="samples must be at least 1"):
         colours(arrays([Scene(())]), SMALL, 0)
-    with pytest.raises(AkornError, match="object 0 of the scene has a missing or wrong value: 'x'"):
+    with pytest.raises(AkornError, match="object 0 of the scene has no 'x'"):
         scene_of({"objects": [{"shape": "cube", "r": 0.7}]})
