@@ -31,6 +31,9 @@ def test_files_are_what_load_renders(tmp_path: Path, capsys: pytest.CaptureFixtu
     written = load(folder, "test")
     assert isinstance(written, Pictures)
     assert written.fingerprint() == generate("clevr", "test", 2, 4).fingerprint()
+    assert written.made == {
+        "scenes": "clevr", "split": "test", "seed": 4, "objects": [3, 6], "samples": 16, "size": 128,
+    }  # fmt: skip
     assert (written.name, written.clusters, written.images.shape) == ("clevr", 11, (2, 3, 128, 128))
     second = generate("clevr", "test", 1, 4, start=1, labels=False)
     assert (second.images[0] == written.images[1]).all()

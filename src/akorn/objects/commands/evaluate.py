@@ -278,7 +278,7 @@ def _clusters(options: Options, source: str, data: PictureSet) -> int | Literal[
     return max(data.clusters, SETS[trained_on].clusters)
 
 
-def _origin(options: Options, source: str, data: PictureSet) -> dict[str, str | None]:
+def _origin(options: Options, source: str, data: PictureSet) -> dict[str, Any]:
     """Where the pictures come from, and which part of the data set they are, if that is known."""
     from akorn.objects.data.sets import ALIASES, GENERATED
 
@@ -289,6 +289,9 @@ def _origin(options: Options, source: str, data: PictureSet) -> dict[str, str | 
     if path.is_file() and path.suffix.lower() == ".npz":
         last = path.stem.replace("-", "_").rpartition("_")[2]
         split = next((part for part, names in ALIASES.items() if last in names), None)
+    made = getattr(data, "made", None)
+    if made:
+        return {"source": path.name, "split": made.get("split", split), "made": made}
     return {"source": path.name, "split": split}
 
 

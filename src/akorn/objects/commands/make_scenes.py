@@ -39,7 +39,7 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
             with (
                 replacing(described(file)) as words,
                 open(words, "w", encoding="utf-8") as lines,
-                NpzParts(file, counts[split], clusters, options.name) as parts,
+                NpzParts(file, counts[split], clusters, options.name, _made(studio, split, options.seed)) as parts,
             ):
                 _write(studio, counts[split], options.geometry, parts, lines, bar)
 
@@ -47,6 +47,15 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
 def described(file: Path) -> Path:
     """The file with the scenes' descriptions beside an npz file."""
     return file.with_name(f"{file.stem}-scenes.jsonl")
+
+
+def _made(studio: Studio, split: Split, seed: int) -> dict[str, object]:
+    """What the pictures depend on, for their file."""
+    family = studio.family
+    return {
+        "scenes": family.name, "split": split, "seed": seed, "objects": [family.least, family.most],
+        "samples": studio.samples, "size": len(studio.view.rows),
+    }  # fmt: skip
 
 
 def _write(studio: Studio, count: int, geometry: bool, parts: NpzParts, lines: TextIO, bar: Bar) -> None:
