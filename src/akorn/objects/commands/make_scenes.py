@@ -26,15 +26,17 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
     from akorn.runtime.files import replacing
     from akorn.runtime.progress import progress_bar
     from akorn.scenes.families import family_of
+    from akorn.scenes.render import SAMPLES
     from akorn.scenes.studio import Studio
 
     device = renderer_device(options.device)
     family = family_of(options.name, options.objects)
     size = SETS[options.name].size if options.size is None else options.size
+    samples = SAMPLES if options.samples is None else options.samples
     total = sum(counts.values())
     with progress_bar(f"{total} scenes of {options.name}", total) as bar:
         for split, file in files.items():
-            studio = Studio(family, split, options.seed, device, size, options.samples)
+            studio = Studio(family, split, options.seed, device, size, samples)
             clusters = max(SETS[options.name].clusters, family.most + 1)
             with (
                 replacing(described(file)) as words,
