@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -72,6 +74,12 @@ def test_sizes_objects_and_textures(tmp_path: Path) -> None:
         ("clevr {} --count 0", "--count must be at least 1, got 0"),
         ("clevr {} --device abacus", "the device 'abacus' cannot be used"),
         ("shapes {} --objects 3 4", "--objects is for scenes that are rendered, not for shapes"),
+        ("shapes {} --samples 16", "--samples is for scenes that are rendered, not for shapes"),
+        ("shapes {} --no-geometry", "--no-geometry is for scenes that are rendered, not for shapes"),
+        (
+            "clevr {} --objects 0 0",
+            "objects are from 0 to 0, expected from 0 to 10, the smaller number first, the larger",
+        ),
     ],
 )
 def test_bad_options_are_refused(words: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +109,28 @@ def test_arrays_grow_in_pieces(tmp_path: Path) -> None:
     assert isinstance(read, Pictures)
     assert (read.images == whole).all()
     assert (read.clusters, read.name) == (5, "clevr")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no locks")
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    """Arrays that another run is still writing stay."""
+    killed = f"""
+import os, numpy as np
+from pathlib import Path
+from akorn.objects.data.npz import NpzParts
+with NpzParts(Path({str(tmp_path / "killed.npz")!r}), 2, 5, "clevr") as parts:
+    parts.add({{"images": np.zeros((1, 3, 4, 4), np.uint8)}})
+    os._exit(9)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    (left,) = tmp_path.iterdir()
+    assert (left / "images.npy").exists()
+    with NpzParts(tmp_path / "a.npz", 1, 5, "clevr") as first:
+        assert not left.exists()
+        first.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
+        with NpzParts(tmp_path / "b.npz", 1, 5, "clevr") as second:
+            second.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
 
 
 def test_an_endless_set_never_repeats_and_can_go_on() -> None:

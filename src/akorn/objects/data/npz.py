@@ -11,9 +11,11 @@ import json
 import logging
 import math
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,9 +29,11 @@ from akorn.objects.data.picture_sets import Image, Mask, Pictures, as_labels, co
 from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import ALIASES, SETS
 from akorn.runtime.files import replacing
+from akorn.runtime.lock import FILE, only_run
 
 _STRETCH = 2**24  # about how many bytes are read at a time
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
+_PARTS = ".tmp-npz-"  # how names of folders begin in which arrays grow
 _ROUND = 1e-4  # tolerance for floats beyond 0–1, for resampling in float32
 
 
@@ -120,10 +124,13 @@ class NpzParts:
         self._facts = {"clusters": np.array(clusters), "name": np.array(name)}
         if made is not None:
             self._facts["made"] = np.array(json.dumps(made))
-        self._folder = tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent)
+        remove_leftovers(path.parent)
+        self._folder = tempfile.TemporaryDirectory(prefix=_PARTS, dir=path.parent)
+        self._lock = ExitStack()
         self._files: dict[str, IO[bytes]] = {}
 
     def __enter__(self) -> NpzParts:
+        self._lock.enter_context(only_run(Path(self._folder.name)))
         return self
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -150,6 +157,7 @@ class NpzParts:
                 self._pack()
         finally:
             self._folder.cleanup()
+            self._lock.close()
 
     def _pack(self) -> None:
         folder = Path(self._folder.name)
@@ -160,6 +168,15 @@ class NpzParts:
                 kind = zipfile.ZIP_DEFLATED if key == "labels" else zipfile.ZIP_STORED  # noise does not shrink
                 archive.write(folder / f"{key}.npy", f"{key}.npy", kind, 1)
                 (folder / f"{key}.npy").unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove arrays of runs that were killed. Those of a run that is still writing are locked, and stay."""
+    for old in folder.glob(f"{_PARTS}*"):
+        with suppress(AkornError, OSError):
+            if (old / FILE).read_text().strip():  # empty where the disk has no locks: nobody knows who writes there
+                with only_run(old):
+                    shutil.rmtree(old)
 
 
 def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: bool) -> Pictures:
