@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from akorn.objects.data.endless import EndlessScenes
 from akorn.objects.data.npz import NpzParts
 from akorn.objects.recipes import RECIPES
 from akorn.objects.task import make_task
+from akorn.scenes import Family, Studio
 
 
 def test_files_are_what_load_renders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,6 +33,9 @@ def test_files_are_what_load_renders(tmp_path: Path, capsys: pytest.CaptureFixtu
     written = load(folder, "test")
     assert isinstance(written, Pictures)
     assert written.fingerprint() == generate("clevr", "test", 2, 4).fingerprint()
+    assert written.made == {
+        "scenes": "clevr", "split": "test", "seed": 4, "objects": [3, 6], "samples": 16, "size": 128,
+    }  # fmt: skip
     assert (written.name, written.clusters, written.images.shape) == ("clevr", 11, (2, 3, 128, 128))
     second = generate("clevr", "test", 1, 4, start=1, labels=False)
     assert (second.images[0] == written.images[1]).all()
@@ -66,6 +74,12 @@ def test_sizes_objects_and_textures(tmp_path: Path) -> None:
         ("clevr {} --count 0", "--count must be at least 1, got 0"),
         ("clevr {} --device abacus", "the device 'abacus' cannot be used"),
         ("shapes {} --objects 3 4", "--objects is for scenes that are rendered, not for shapes"),
+        ("shapes {} --samples 16", "--samples is for scenes that are rendered, not for shapes"),
+        ("shapes {} --no-geometry", "--no-geometry is for scenes that are rendered, not for shapes"),
+        (
+            "clevr {} --objects 0 0",
+            "objects are from 0 to 0, expected from 0 to 10, the smaller number first, the larger",
+        ),
     ],
 )
 def test_bad_options_are_refused(words: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,6 +111,28 @@ def test_arrays_grow_in_pieces(tmp_path: Path) -> None:
     assert (read.clusters, read.name) == (5, "clevr")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no locks")
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    """Arrays that another run is still writing stay."""
+    killed = f"""
+import os, numpy as np
+from pathlib import Path
+from akorn.objects.data.npz import NpzParts
+with NpzParts(Path({str(tmp_path / "killed.npz")!r}), 2, 5, "clevr") as parts:
+    parts.add({{"images": np.zeros((1, 3, 4, 4), np.uint8)}})
+    os._exit(9)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    (left,) = tmp_path.iterdir()
+    assert (left / "images.npy").exists()
+    with NpzParts(tmp_path / "a.npz", 1, 5, "clevr") as first:
+        assert not left.exists()
+        first.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
+        with NpzParts(tmp_path / "b.npz", 1, 5, "clevr") as second:
+            second.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
+
+
 def test_an_endless_set_never_repeats_and_can_go_on() -> None:
     data = EndlessScenes("clevr", seed=2, size=16, count=100, samples=1)
     assert isinstance(data, Foreseeing)
@@ -125,13 +161,58 @@ def test_a_recipe_trains_on_scenes_that_are_rendered_as_it_goes(tmp_path: Path) 
     other = replace(recipe, data=replace(recipe.data, seed=1))
     assert task.fingerprint() != make_task(other).fingerprint()
     stored = replace(recipe, data=replace(recipe.data, endless=False))
-    assert "endless" not in make_task(stored).settings()["data"]  # as checkpoints had it before
+    assert not {"endless", "samples"} & set(make_task(stored).settings()["data"])  # as checkpoints had it before
+    more = make_task(replace(recipe, data=replace(recipe.data, samples=32)))
+    assert more.settings()["data"]["samples"] == 32
+    assert more.fingerprint() != task.fingerprint()
     for data, said in (
+        (replace(recipe.data, name="shapes", endless=False, samples=2), "data.samples is for rendered scenes .clevr"),
+        (replace(recipe.data, samples=0), "data.samples is 0, expected 1 or more"),
         (replace(recipe.data, name="shapes"), "data.endless is for rendered scenes .clevr, .*not for 'shapes'"),
         (replace(recipe.data, path=tmp_path), "data.endless is for rendered scenes"),
     ):
         with pytest.raises(AkornError, match=said):
             make_task(replace(recipe, data=data))
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_more_rays_for_training_pictures(endless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training pictures have `data.samples` rays per pixel, validation pictures the usual number, on one device."""
+    made: list[tuple[str, str, int]] = []
+
+    class Seen(Studio):
+        def __init__(
+            self, family: Family, split: str = "train", seed: int = 0, device: torch.device | str = "cpu",
+            size: int = 128, samples: int = 16,
+        ) -> None:  # fmt: skip
+            made.append((split, str(device), samples))
+            super().__init__(family, split, seed, "cpu", size, 1)
+
+    monkeypatch.setattr("akorn.scenes.studio.Studio", Seen)
+    monkeypatch.setattr("akorn.objects.data.endless.Studio", Seen)
+    monkeypatch.setattr("akorn.objects.data.scenes.renderer_device", torch.device)
+    bars: list[str] = []
+
+    @contextmanager
+    def bar(text: str, **_: object) -> Iterator[None]:
+        bars.append(text)
+        yield None
+
+    monkeypatch.setattr("akorn.objects.task.progress_bar", bar)
+    recipe = RECIPES["clevr_akorn"]()
+    recipe = replace(
+        recipe,
+        model=replace(recipe.model, image_size=128, patch=8, channels=16, heads=2, steps=1),
+        data=replace(recipe.data, endless=endless, count=1, samples=24),
+        valid=replace(recipe.valid, count=1, clusters=3),
+    )
+    make_task(recipe).build_data(torch.device("cpu"))
+    assert sorted(made) == [("train", "cpu", 24), ("valid", "cpu", 16)]
+    assert "making pictures of clevr to score" in bars
+    made.clear()
+    for device in ("cpu", "cuda:1"):
+        generate("clevr", "test", 1, device=device)
+    assert [where for _, where, _ in made] == ["cpu", "cuda:1"]
 
 
 @pytest.mark.slow

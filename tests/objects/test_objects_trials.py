@@ -42,9 +42,9 @@ BOTH = {
     "valid.path": None, "valid.count": 320, "valid.clusters": None, "valid.uptile": 1, "init": None, "temperature": 0.1,
     # what came later, as it was before
     "train.carry.segments": None, "train.carry.halt": True, "data.size": None, "data.bad": "refuse",
-    "data.endless": False, "valid.size": None, "loss.simclr": 1.0, "loss.dense": 0.0, "loss.regions": 0.0,
-    "loss.masked": 0.0, "loss.prototypes": 0.0, "loss.samples": 8, "loss.region_count": 8, "loss.within": True,
-    "loss.hidden": 0.6, "loss.prototype_count": 512, "loss.alike": "colours",
+    "data.endless": False, "data.samples": None, "valid.size": None, "loss.simclr": 1.0, "loss.dense": 0.0,
+    "loss.regions": 0.0, "loss.masked": 0.0, "loss.prototypes": 0.0, "loss.samples": 8, "loss.region_count": 8,
+    "loss.within": True, "loss.hidden": 0.6, "loss.prototype_count": 512, "loss.alike": "colours",
     "train.ema.final": None, **flatten({"loss.teacher": json.loads(json.dumps(asdict(TeacherConfig())))}),
 }  # fmt: skip
 REMOVED: dict[str, dict[str, Any]] = {

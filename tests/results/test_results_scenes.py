@@ -9,17 +9,22 @@ import pytest
 from akorn.ledger.tables import Table, chosen
 from akorn.objects.data.sets import SETS
 from results.pages import objects
-from results.pages.scenes import CLEVR_SCENES, COUNTS, TEXTURED_SCENES
+from results.pages.scenes import CLEVR_SCENES, COUNTS, TEXTURED_SCENES, TRUTH
 
 
 def record(
-    name: str = "clevr_akorn", overrides: dict[str, Any] | None = None, kind: str = "eval", **config: object
+    name: str = "clevr_akorn",
+    overrides: dict[str, Any] | None = None,
+    kind: str = "eval",
+    fingerprint: str = "",
+    **config: object,
 ) -> dict[str, Any]:
     training = {"recipe": name, "overrides": overrides or {}, "weights": "average", "precision": "bf16"}
     return {
         "kind": kind,
         "name": name,
         "seed": 0,
+        "data": fingerprint,
         "date": "2026-11-18",
         "metrics": {"fg_ari": 91.0, "mbo": 46.0, "fg_ari_error": 0.5},
         "wall_time": 600.0,
@@ -34,6 +39,7 @@ def record(
 
 
 TRUE = {"source": "truth-test.npz", "pictures": 24}
+MADE = {"scenes": "clevr", "split": "test", "seed": 3, "objects": [3, 6], "samples": 16, "size": 128}
 
 
 def filled(found: dict[str, Any], table: Table) -> list[tuple[str, str]]:
@@ -53,7 +59,8 @@ def filled(found: dict[str, Any], table: Table) -> list[tuple[str, str]]:
         (record(overrides={"data.endless": True}), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(overrides={"train.epochs": 68}), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(uptile=4), "AKOrN, attention, up-tiling ×4", ("ours, FG-ARI", "ours, MBO")),
-        (record("clevr_itrsa", **TRUE), "ItrSA", ("original's, FG-ARI", "original's, MBO")),
+        (record(source="my-test.npz", made=MADE), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
+        (record("clevr_itrsa", fingerprint=TRUTH, **TRUE), "ItrSA", ("original's, FG-ARI", "original's, MBO")),
         (record("clevr_itrsa", kind="train"), "ItrSA", ("training, minutes",)),
     ],
 )
@@ -75,7 +82,13 @@ def test_a_record_fills_the_cells_of_its_row(found: dict[str, Any], label: str, 
         record(steps=16),
         record(overrides={"train.steps": 500}),
         record(overrides={"model.gamma": 1.0}),
-        record(source="truth-test.npz", pictures=23),
+        record(source="truth-test.npz", pictures=23, fingerprint=TRUTH),
+        record(**TRUE),  # 24 other pictures
+        record(source="my-test.npz"),
+        record(source="my-test.npz", made={**MADE, "objects": [3, 10]}),
+        record(source="my-test.npz", made={**MADE, "samples": 64}),
+        record(source="my-test.npz", made={**MADE, "scenes": "clevrtex"}),
+        record(source="my-test.npz", made={}),
     ],
 )
 def test_another_protocol_fills_no_cell(found: dict[str, Any]) -> None:

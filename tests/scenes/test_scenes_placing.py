@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,15 +77,63 @@ def test_a_scene_belongs_to_its_number() -> None:
         assert other.drafts([5]).described(0) != few.described(0)
 
 
-def test_a_described_scene_can_be_rendered_again() -> None:
-    studio = Studio(family_of("clevr"), seed=1, size=24, samples=1)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_described_scene_can_be_rendered_again(family: str) -> None:
+    studio = Studio(family_of(family), seed=1, size=24, samples=1)
     shots = studio.shots([2], with_geometry=True)
-    again = arrays([scene_of(shots.drafts.described(0))])
+    described = json.loads(json.dumps(shots.drafts.described(0)))
+    again = arrays([scene_of(described)])
     assert shots.labels is not None
     assert (labels(again, studio.view) == shots.labels).double().mean() > 0.99
+    expected = studio.arrays(shots.drafts).objects[0]
+    expected[expected[:, at.KIND] != at.TEXTURED, at.SHIFT : at.SHIFT + 3] = 0  # without a pattern it means nothing
+    there = [*range(len(described["objects"])), at.GROUND]
+    assert torch.allclose(again.objects[0, there], expected[there], atol=1e-4)  # places are rounded to five decimals
     assert shots.images.shape == (1, 3, 24, 24)
     assert shots.normals is not None
     assert shots.normals.shape == (1, 3, 24, 24)
+
+
+def test_clevrs_own_words() -> None:
+    """As in the dataset's scene files; places and sizes are the same as in ours."""
+    theirs = {
+        "image_index": 0, "split": "train", "directions": {}, "relationships": {},
+        "objects": [
+            {"color": "brown", "size": "large", "rotation": 178.9, "shape": "cylinder", "material": "rubber",
+             "3d_coords": [-1.4, -0.7, 0.7], "pixel_coords": [119, 131, 10.8]},
+        ],
+    }  # fmt: skip
+    ours = {"shape": "cylinder", "r": 0.7, "color": "brown", "x": -1.4, "y": -0.7, "theta": 178.9}
+    assert torch.equal(arrays([scene_of(theirs)]).objects, arrays([scene_of({"objects": [ours]})]).objects)
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        ([], "a scene is list, expected a mapping with objects"),
+        ({"objects": {"shape": "cube"}}, "objects or lights of the wrong kind"),
+        ({"objects": [{"shape": "cube", "r": 0.7, "y": 1}]}, "object 0 of the scene has no 'x'"),
+        ({"objects": [{"x": 0, "r": 0.7, "y": 1}]}, "object 0 of the scene has no 'shape'"),
+        ({"objects": [{"shape": "cube", "x": 0, "y": 1}]}, "object 0 of the scene: unknown size ''"),
+        ({"objects": [{"shape": "cube", "x": 0, "y": 1, "size": "larg"}]}, "unknown size 'larg': did you mean large"),
+        ({"objects": [{"shape": "cube", "x": "left", "y": 1, "r": 1}]}, "object 0 of the scene has a wrong value"),
+        ({"objects": [{"shape": "cub", "x": 0, "y": 1, "r": 1}]}, "unknown shape 'cub'"),
+        ({"objects": [None]}, "object 0 of the scene has a wrong value"),
+        ({"ground": "gras"}, "unknown material 'gras'"),
+        ({"ground_shift": [1, 2]}, "ground_shift is .1, 2., expected three finite numbers"),
+        ({"camera": 5}, "the camera is 5, expected three finite numbers"),
+        ({"lights": {"Lamp_Key": [1, 2]}}, "the lamp Lamp_Key is .1, 2., expected three finite numbers"),
+    ],
+)
+def test_wrong_descriptions_are_refused(described: Any, said: str) -> None:
+    with pytest.raises(AkornError, match=said):
+        scene_of(described)
+
+
+@pytest.mark.parametrize("numbers", [[-1], np.array([3, -2]), [0.5], [2**64], []])
+def test_scenes_have_whole_numbers(numbers: Any) -> None:
+    with pytest.raises(AkornError, match=r"expected a whole number from 0|no scene to render"):
+        Studio(family_of("clevr"), size=8, samples=1).shots(numbers)
 
 
 def test_more_objects_than_fit_are_refused_with_the_number_of_tries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +159,12 @@ def test_textured_families() -> None:
     assert not set(FAMILIES["clevrtex"].shapes) & set(FAMILIES["clevrtex-ood"].shapes)
     drafts = drawn("clevrtex", 200)
     assert set(drafts.count.tolist()) == set(range(3, 11))
+    camouflaged = drawn("clevrtex-camo", 20)
+    whole = camouflaged.rows()
     for b in range(20):
-        scene = drawn("clevrtex-camo", 20).scene(b)
+        look = slice(at.KIND, at.COLUMNS)  # all numbers of a material, with its scale
+        assert (whole[b, : camouflaged.count[b], look] == whole[b, at.GROUND, look]).all()
+        scene = camouflaged.scene(b)
         assert {thing.material for thing in scene.things} == {scene.ground}
         ood = drawn("clevrtex-ood", 20).scene(b)
         assert {thing.material for thing in ood.things} | {ood.ground} <= set(UNSEEN)

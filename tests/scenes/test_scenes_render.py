@@ -13,10 +13,24 @@ import torch
 from scipy.spatial import ConvexHull, Delaunay
 
 from akorn.errors import AkornError
-from akorn.scenes import Scene, Thing, View, arrays, colours, cropped_view, geometry, labels, scene_of, to_levels
+from akorn.scenes import (
+    FAMILIES,
+    Scene,
+    Studio,
+    Thing,
+    View,
+    arrays,
+    colours,
+    cropped_view,
+    family_of,
+    geometry,
+    labels,
+    scene_of,
+    to_levels,
+)
 from akorn.scenes import shapes as solids
 from akorn.scenes.render import whole_view
-from akorn.scenes.scene import SHAPES, Arrays
+from akorn.scenes.scene import LAMP_PLACES, SHAPES, Arrays
 
 BUSY = Scene(
     (
@@ -119,6 +133,15 @@ def test_float32_agrees_with_float64_to_a_grey_level(ground: str) -> None:
     assert single.unique().numel() > 50
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_scenes_are_the_same_in_float32_and_float64(family: str) -> None:
+    studio = Studio(family_of(family), "agreement")
+    scenes = studio.arrays(studio.drafts([0, 1]))
+    single, double = (to_levels(colours(s, cropped_view(48), 4)).int() for s in (scenes, in_double(scenes)))
+    assert ((single - double).abs().amax(1) <= 1).double().mean() >= 0.999
+    assert single.unique().numel() > 50
+
+
 def test_more_samples_converge() -> None:
     scenes = arrays([BUSY])
     few, more, many = (colours(scenes, SMALL, n) for n in (4, 16, 128))
@@ -147,14 +170,11 @@ def test_the_benchmarks_crop() -> None:
 
 KERNEL = """
 import sys, torch, numpy as np
-from akorn.scenes import kernel, render, Scene, Thing, View, arrays
+from akorn.scenes import Studio, View, family_of, kernel, render
 kernel.BLOCK = 64
-textured = sys.argv[1] == "textured"
-names = ("oak", "hammered-gold") if textured else ("rubber", "metal")
-scene = Scene((Thing("cube", 0.9, -1.3, 0.7, 0.5, names[1]), Thing("sphere", -1.2, -0.4, 0.7, 0.0, names[0])),
-              ground="red-bricks" if textured else "white")
-scenes = arrays([scene])
-view = View(tuple(np.linspace(70, 160, 8)), tuple(np.linspace(110, 210, 8)))
+studio = Studio(family_of(sys.argv[1], (5, 5)), "kernel")
+scenes = studio.arrays(studio.drafts([0]))
+view = View(tuple(np.linspace(70, 160, 8)), tuple(np.linspace(90, 230, 8)))
 plain = render.colours(scenes, view, 1, 2)
 rows, columns = render._places(view, "cpu", torch.float32)
 tables = render._tables(1, "cpu", torch.float32)
@@ -164,6 +184,7 @@ assert a.unique().numel() > 20
 assert ((a - b).abs().amax(1) <= 1).double().mean() >= 0.98, (a - b).abs().amax()
 found, depth, normals = kernel.labels(scenes, rows, columns, True)
 expected = render.geometry(scenes, view)
+assert found.unique().numel() > 2
 assert (found.reshape(expected[0].shape) == expected[0]).all()
 assert torch.allclose(depth.reshape(expected[1].shape), expected[1], atol=1e-3)
 assert torch.allclose(normals.reshape(expected[2].shape), expected[2], atol=1e-3)
@@ -171,24 +192,26 @@ assert torch.allclose(normals.reshape(expected[2].shape), expected[2], atol=1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "textured"])
-def test_the_kernel_gives_the_same_picture(kind: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_kernel_gives_the_same_picture(family: str) -> None:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KERNEL, kind], capture_output=True, text=True, env=environment
+        [sys.executable, "-W", "ignore", "-c", KERNEL, family], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("ground", ["white", "red-bricks"])
-def test_the_gpu_agrees_with_float64_on_the_cpu(ground: str) -> None:
-    scene = replace(BUSY, ground=ground)
-    view = cropped_view(128)
-    on_gpu = to_levels(colours(arrays([scene], "cuda"), view, 16)).cpu().int()
-    on_cpu = to_levels(colours(arrays([scene], dtype=torch.float64), view, 16)).int()
-    assert ((on_gpu - on_cpu).abs().amax(1) <= 1).double().mean() >= 0.999
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gpu_agrees_with_float64_on_the_cpu(family: str) -> None:
+    studio = Studio(family_of(family), "agreement")
+    drafts = studio.drafts(range(4))
+    on_cpu = in_double(studio.arrays(drafts))
+    studio.device = torch.device("cuda")
+    on_gpu = studio.arrays(drafts)
+    one, other = (to_levels(colours(scenes, cropped_view(128), 16)).cpu().int() for scenes in (on_gpu, on_cpu))
+    assert ((one - other).abs().amax(1) <= 1).double().mean() >= 0.999
 
 
 def test_bad_scenes_are_refused() -> None:
@@ -199,6 +222,15 @@ def test_bad_scenes_are_refused() -> None:
         (Scene((Thing("cube", 0, 0, 0.7, colour="pink"),)), "unknown colour 'pink'"),
         (Scene((Thing("cube", 0, 0, 0.7),) * 11), "11 objects, expected at most 10"),
         (Scene((), ground="grass"), "unknown material 'grass'"),
+        (Scene((Thing("cube", float("nan"), 0, 0.7),)), "an object is at .nan, 0., turned by 0: expected finite"),
+        (Scene((Thing("cube", 0, 0, 0.7, theta=float("inf")),)), "turned by inf: expected finite numbers"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(-1.0, 0.5, 0.5)),)), "expected reflectances from 0 to 1"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(0.5, 0.5, 1.5)),)), "expected reflectances from 0 to 1"),
+        (Scene((Thing("cube", 0, 0, 0.7, colour=(0.5, 0.5)),)), "a colour is .0.5, 0.5., expected three finite"),  # type: ignore[arg-type]
+        (Scene((), camera=(1.0, 2.0)), "the camera is .1.0, 2.0., expected three finite numbers"),  # type: ignore[arg-type]
+        (Scene((), camera=(0.0, 0.0, 0.0)), "the camera is at .0.0, 0.0, 0.0., at or straight above the origin"),
+        (Scene((), camera=(0.0, 0.0, 5.0)), "at or straight above the origin: expected a place beside it"),
+        (Scene((), lamps=LAMP_PLACES[:2]), "a scene has 2 lamps, expected 3"),
     ):
         with pytest.raises(AkornError, match=said):
             arrays([scene])
@@ -208,5 +240,5 @@ def test_bad_scenes_are_refused() -> None:
         cropped_view(0)
     with pytest.raises(AkornError, match="samples must be at least 1"):
         colours(arrays([Scene(())]), SMALL, 0)
-    with pytest.raises(AkornError, match="object 0 of the scene has a missing or wrong value: 'x'"):
+    with pytest.raises(AkornError, match="object 0 of the scene has no 'x'"):
         scene_of({"objects": [{"shape": "cube", "r": 0.7}]})

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from akorn.scenes import ground, shapes
-from akorn.scenes.scene import SHAPES
+from akorn.scenes import ground, layout, shapes
+from akorn.scenes.scene import SHAPES, Scene, Thing, arrays
 from akorn.scenes.vectors import along, dot
 
 RAYS = 400
@@ -85,6 +85,19 @@ def test_normals_are_gradients(shape: int) -> None:
     cosine = sum(a * s for a, s in zip(n, slope, strict=True)) / length
     assert cosine.quantile(0.05) > 0.995
     assert (dot(n, tuple(a[hit] for a in d)) < 0.05).double().mean() > 0.99  # and face the ray
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_solid_lies_in_the_ball_around_it(shape: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    aim = torch.randn(3, 30_000, generator=generator, dtype=torch.float64)
+    o = 3 * aim / aim.norm(dim=0)
+    aim = 2.4 * torch.rand(3, 30_000, generator=generator, dtype=torch.float64) - 1.2
+    way = (aim - o) / (aim - o).norm(dim=0)
+    t = shapes.hit_solid(SHAPES.index(shape), tuple(o), tuple(way))  # type: ignore[arg-type]
+    farthest = (o + t * way).norm(dim=0)[t < shapes.FAR].max()
+    bound = arrays([Scene((Thing(shape, 0, 0, 0.5),))], dtype=torch.float64).objects[0, 0, layout.BOUND] / 0.5
+    assert 0.97 * bound < farthest <= bound
 
 
 def test_a_ray_from_inside_the_floor_meets_the_ground_once() -> None:

@@ -148,6 +148,8 @@ class DataConfig:
     endless: bool = False
     """For rendered scenes (clevr, clevrtex): render new ones for every batch while the model trains, and store none;
     count is then the length of an epoch."""
+    samples: int | None = None
+    """For rendered scenes: rays per pixel of training pictures; None for 16. Validation scenes always have 16."""
     fit: Literal["crop", "stretch", "refuse"] = "crop"
     """How pictures of another size than the model's are resized, also those for validation: crop keeps the largest
     square in the middle, stretch the whole picture; refuse stops instead."""

@@ -32,9 +32,10 @@ from akorn.objects.teacher_config import TeacherConfig, check_average
 from akorn.runtime.json_files import read_object
 from akorn.runtime.processes import is_main
 from akorn.runtime.progress import progress_bar
+from akorn.scenes.render import SAMPLES
 from akorn.settings import as_json
 
-_USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse", "endless": False}
+_USUAL: dict[str, Any] = {"fit": "crop", "size": None, "bad": "refuse", "endless": False, "samples": None}
 """Settings of the data that came later, and their values for older runs."""
 _LATER: dict[str, Any] = {"alike": "colours", "teacher": asdict(TeacherConfig())}
 """The same of the loss."""
@@ -74,6 +75,7 @@ class ObjectsTask(Task):
         self._valid: PictureSet | None = None
         self._looked = False
         self._teacher: nn.Module | None = None
+        self._device = "auto"  # where scenes are rendered
 
     def settings(self) -> Mapping[str, Any]:
         """Model, data, loss and start as JSON values."""
@@ -94,7 +96,7 @@ class ObjectsTask(Task):
         """SHA-256 of the pictures, or of the files' names and sizes."""
         data = self.recipe.data
         if data.endless:
-            return endless_fingerprint(data.name, data.seed, data.count, self.recipe.model.image_size)
+            return endless_fingerprint(data.name, data.seed, data.count, self.recipe.model.image_size, data.samples)
         return self._training().fingerprint()
 
     def build_model(self) -> nn.Module:
@@ -108,10 +110,11 @@ class ObjectsTask(Task):
 
     def build_data(self, device: torch.device) -> Data:
         """The training set, on the device if it fits; or scenes that are rendered while the model trains."""
-        data = self.recipe.data
+        data, self._device = self.recipe.data, str(device)
         if data.endless:
             self._check_validation()
-            return EndlessScenes(data.name, data.seed, device, self.recipe.model.image_size, data.count)
+            samples = SAMPLES if data.samples is None else data.samples
+            return EndlessScenes(data.name, data.seed, device, self.recipe.model.image_size, data.count, samples)
         training = self._training()
         self._check_validation()  # mistakes are reported before the training, not after
         pictures = to_device(training, device)
@@ -208,7 +211,10 @@ class ObjectsTask(Task):
                 self._pictures = looked_at(found)
             else:
                 with progress_bar(f"making pictures of {data.name}", wanted=is_main()) as bar:
-                    made = generate(data.name, "train", data.count, data.seed, labels=False, progress=bar)
+                    made = generate(
+                        data.name, "train", data.count, data.seed, labels=False, progress=bar, device=self._device,
+                        samples=data.samples,
+                    )  # fmt: skip
                 self._pictures = fitted(made, size, data.fit)
         return self._pictures
 
@@ -223,9 +229,11 @@ class ObjectsTask(Task):
         if not self._looked:
             data, valid, size = self.recipe.data, self.recipe.valid, self._scored_size
             if valid.path is not None:
-                self._valid = looked_at(load(valid.path, "valid", size, valid.count, fit=data.fit))
+                self._valid = looked_at(load(valid.path, "valid", size, valid.count, fit=data.fit, device=self._device))
             elif data.path is None:
-                self._valid = fitted(generate(data.name, "valid", valid.count, data.seed), size, data.fit)
+                with progress_bar(f"making pictures of {data.name} to score", wanted=is_main()) as bar:
+                    made = generate(data.name, "valid", valid.count, data.seed, progress=bar, device=self._device)
+                self._valid = fitted(made, size, data.fit)
             else:
                 self._valid = self._beside_training()
             self._looked = True
@@ -296,11 +304,11 @@ def _check(recipe: ObjectsRecipe) -> None:
         raise AkornError(
             f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
         )
-    if recipe.data.endless:
+    for name, used in (("endless", recipe.data.endless), ("samples", recipe.data.samples is not None)):
         rendered = [name for name, about in SETS.items() if about.render is not None]
-        if recipe.data.path is not None or recipe.data.name not in rendered:
+        if used and (recipe.data.path is not None or recipe.data.name not in rendered):
             what = f"--data {recipe.data.path}" if recipe.data.path is not None else repr(recipe.data.name)
-            raise AkornError(f"data.endless is for rendered scenes ({', '.join(rendered)}), not for {what}")
+            raise AkornError(f"data.{name} is for rendered scenes ({', '.join(rendered)}), not for {what}")
     if recipe.train.batch_size < 2:
         raise AkornError(
             f"train.batch_size is {recipe.train.batch_size}, expected 2 or more: "
@@ -313,6 +321,7 @@ def _check(recipe: ObjectsRecipe) -> None:
         ("valid.size", recipe.valid.size),
         ("data.count", recipe.data.count),
         ("data.size", recipe.data.size),
+        ("data.samples", recipe.data.samples),
     ):
         if value is not None and value < 1:
             raise AkornError(f"{name} is {value}, expected 1 or more")

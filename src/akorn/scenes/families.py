@@ -84,6 +84,6 @@ def family_of(name: str, objects: tuple[int, int] | None = None) -> Family:
     least, most = objects
     if not 0 <= least <= most <= 10 or most < 1:
         raise AkornError(
-            f"objects are from {least} to {most}, expected from 0 to 10, the smaller number first, not 0 0"
+            f"objects are from {least} to {most}, expected from 0 to 10, the smaller number first, the larger above 0"
         )
     return replace(family, least=least, most=most)

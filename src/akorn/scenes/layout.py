@@ -29,7 +29,6 @@ BUMP = 18
 ROUGH = 19
 METALLIC = 20
 SHIFT = 21  # where a solid texture is cut from, three numbers
-THIRD = 24  # a texture's third colour
 
 LAMP = 16
 LAMPS = 3

@@ -18,6 +18,7 @@ from akorn.errors import AkornError
 from akorn.scenes import layout as at
 from akorn.scenes.draws import uniform
 from akorn.scenes.families import Family
+from akorn.scenes.materials import TEXTURES
 from akorn.scenes.scene import CAMERA, LAMP_NAMES, LAMP_PLACES, Scene, Thing, ground_row, thing_row
 
 Floats = NDArray[np.float64]
@@ -101,15 +102,18 @@ class Drafts:
         objects = [
             {
                 "shape": t.shape, "size": t.size, "r": t.r, "material": t.material,
-                **({"color": t.colour} if self.family.looks[0][1] else {}),
+                **({} if t.material in TEXTURES else {"color": t.colour}),
                 "x": round(t.x, 5), "y": round(t.y, 5), "theta": round(t.theta, 5),
+                **({"shift": [round(v, 5) for v in t.shift]} if t.material in TEXTURES else {}),
             }
             for t in scene.things
         ]  # fmt: skip
         return {
             "index": int(self.numbers[b]), "objects": objects, "camera": [round(v, 5) for v in scene.camera],
             "lights": {n: [round(v, 5) for v in p] for n, p in zip(LAMP_NAMES, scene.lamps, strict=True)},
-            "ground": scene.ground, "tries": int(self.tries[b]),
+            "ground": scene.ground,
+            **({"ground_shift": [round(v, 5) for v in scene.shift]} if scene.ground in TEXTURES else {}),
+            "tries": int(self.tries[b]),
         }  # fmt: skip
 
 

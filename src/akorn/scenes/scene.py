@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +40,10 @@ LAMP_NAMES = ("Lamp_Key", "Lamp_Back", "Lamp_Fill")
 _SIDES = (0.5, 1.0, 0.5)
 _POWERS = (100.0, 50.0, 30.0)
 _LIGHT = ((1.0, 0.93231, 0.81666), (1.0, 1.0, 1.0), (0.76167, 0.81772, 1.0))
-_BOUNDS = {"sphere": 1.0, "cube": 1.6, "cylinder": 1.37, "capsule": 1.0, "cone": 1.42, "torus": 1.0, "octahedron": 1.0}
+_BOUNDS = {
+    "sphere": 1.0, "cube": 1.6, "cylinder": 1.40, "capsule": 1.01, "cone": 1.42, "torus": 1.01, "octahedron": 1.01,
+}  # fmt: skip
+"""Radii of balls around the solids: rays that miss a ball are not traced further, nor are they shadowed."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +77,65 @@ class Scene:
     ground: str = "white"
     """A material; white is CLEVR's, Lambertian with albedo 0.8."""
     shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def scene_of(described: Mapping[str, Any]) -> Scene:
-    """A scene in the words of CLEVR's JSON: objects with x, y, r, shape, colour, material; camera; lights."""
-    things = []
-    for number, one in enumerate(described.get("objects", [])):
-        try:
-            size = float(one["r"]) if "r" in one else SIZES[one["size"]]
-            things.append(
-                Thing(
-                    str(one["shape"]), float(one["x"]), float(one["y"]), size, float(one.get("theta", 0.0)),
-                    str(one.get("material", "rubber")), one.get("color", "gray"), str(one.get("size", "")),
-                )
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
-            raise AkornError(f"object {number} of the scene has a missing or wrong value: {error}") from None
-    lights = described.get("lights", {})
-    lamps = tuple(tuple(lights.get(n, p)) for n, p in zip(LAMP_NAMES, LAMP_PLACES, strict=True))
-    return Scene(tuple(things), tuple(described.get("camera", CAMERA)), lamps)
+    """A scene in the words of CLEVR's JSON, checked: objects, and perhaps camera, lights, ground and ground_shift.
+
+    An object has shape, material, color, and either x, y, r, theta, as we write them, or size, 3d_coords and rotation,
+    as CLEVR's own files do. Those do not tell the camera and lamps, so they stay where they are without jitter.
+    """
+    if not isinstance(described, Mapping):
+        raise AkornError(f"a scene is {type(described).__name__}, expected a mapping with objects")
+    objects, lights = described.get("objects", []), described.get("lights", {})
+    if not isinstance(objects, list | tuple) or not isinstance(lights, Mapping):
+        raise AkornError("a scene has objects or lights of the wrong kind, expected a list and a mapping")
+    lamps = tuple(_three(lights.get(n, p), f"the lamp {n}") for n, p in zip(LAMP_NAMES, LAMP_PLACES, strict=True))
+    scene = Scene(
+        tuple(_thing_of(number, one) for number, one in enumerate(objects)),
+        _three(described.get("camera", CAMERA), "the camera"), lamps, str(described.get("ground", "white")),
+        _three(described.get("ground_shift", (0, 0, 0)), "ground_shift"),
+    )  # fmt: skip
+    scene_rows(scene, np.zeros((at.ROWS, at.COLUMNS)))  # reports unknown words
+    return scene
+
+
+def _thing_of(number: int, one: Any) -> Thing:
+    """An object in the words of CLEVR's JSON."""
+    try:
+        x, y = one["3d_coords"][:2] if "3d_coords" in one else (one["x"], one["y"])
+        size = str(one.get("size", ""))
+        if "r" not in one and size not in SIZES:
+            raise AkornError(unknown("size", size, SIZES))
+        return Thing(
+            str(one["shape"]), float(x), float(y), float(one["r"] if "r" in one else SIZES[size]),
+            float(one.get("theta", one.get("rotation", 0.0))), str(one.get("material", "rubber")),
+            one.get("color", "gray"), size, _three(one.get("shift", (0, 0, 0)), "shift"),
+        )  # fmt: skip
+    except AkornError as error:
+        raise AkornError(f"object {number} of the scene: {error}") from None
+    except KeyError as error:
+        raise AkornError(f"object {number} of the scene has no {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise AkornError(f"object {number} of the scene has a wrong value: {error}") from None
+
+
+def _three(values: Any, what: str) -> tuple[float, float, float]:
+    """Three finite numbers; AkornError if they are something else."""
+    try:
+        x, y, z = (float(v) for v in values)
+        if math.isfinite(x + y + z) and not isinstance(values, str):
+            return x, y, z
+    except (TypeError, ValueError):
+        pass
+    raise AkornError(f"{what} is {values!r}, expected three finite numbers")
+
+
+def _check_looking(place: Any, what: str) -> None:
+    """AkornError unless something at this place can look at the origin without roll."""
+    x, y, _ = _three(place, what)
+    if math.hypot(x, y) < 1e-6:
+        raise AkornError(f"{what} is at {tuple(place)}, at or straight above the origin: expected a place beside it")
 
 
 @dataclass(frozen=True)
@@ -131,12 +173,30 @@ def lamp_rows(places: Array) -> Array:
     return rows
 
 
+def scene_rows(scene: Scene, rows: Array) -> None:
+    """Fill a scene's rows [ROWS, COLUMNS]; AkornError if the scene cannot be rendered."""
+    if len(scene.things) > at.MOST:
+        raise AkornError(f"a scene has {len(scene.things)} objects, expected at most {at.MOST}")
+    if len(scene.lamps) != at.LAMPS:
+        raise AkornError(f"a scene has {len(scene.lamps)} lamps, expected {at.LAMPS}")
+    _check_looking(scene.camera, "the camera")
+    for place, name in zip(scene.lamps, LAMP_NAMES, strict=True):
+        _check_looking(place, f"the lamp {name}")
+    for thing, row in zip(scene.things, rows, strict=False):
+        thing_row(thing, row)
+    ground_row(scene, rows[at.GROUND])
+
+
 def thing_row(thing: Thing, row: Array) -> None:
     """Fill an object's row."""
     if thing.shape not in SHAPES:
         raise AkornError(unknown("shape", thing.shape, SHAPES))
     if not (math.isfinite(thing.r) and thing.r > 0):
         raise AkornError(f"the size of an object is {thing.r:g}, expected above 0")
+    if not math.isfinite(thing.x + thing.y + thing.theta):
+        raise AkornError(
+            f"an object is at ({thing.x:g}, {thing.y:g}), turned by {thing.theta:g}: expected finite numbers"
+        )
     row[at.SHAPE] = SHAPES.index(thing.shape)
     row[at.X : at.Z + 1] = thing.x, thing.y, thing.height()
     row[at.SIZE] = thing.r
@@ -154,7 +214,10 @@ def material_row(name: str, colour: str | Sequence[float], shift: tuple[float, f
                 raise AkornError(unknown("colour", colour, COLOURS))
             row[at.RED : at.RED + 3] = np.array(COLOURS[colour]) / 255
         else:
-            row[at.RED : at.RED + 3] = colour
+            found = _three(colour, "a colour")
+            if min(found) < 0 or max(found) > 1:
+                raise AkornError(f"a colour is {tuple(colour)}, expected reflectances from 0 to 1")
+            row[at.RED : at.RED + 3] = found
         return
     if name not in TEXTURES:
         raise AkornError(unknown("material", name, (*MATERIALS, *TEXTURES)))
@@ -164,7 +227,7 @@ def material_row(name: str, colour: str | Sequence[float], shift: tuple[float, f
     row[at.RED : at.RED + 3], row[at.SECOND : at.SECOND + 3] = made.first, made.second
     row[at.SCALE], row[at.DETAIL], row[at.BUMP] = made.scale, made.detail, made.bump
     row[at.ROUGH], row[at.METALLIC] = made.rough, made.metallic
-    row[at.SHIFT : at.SHIFT + 3] = shift
+    row[at.SHIFT : at.SHIFT + 3] = _three(shift, "a shift")
 
 
 def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Arrays:
@@ -175,11 +238,7 @@ def arrays(scenes: Sequence[Scene], device: torch.device | str = "cpu", dtype: t
         raise AkornError("there is no scene to render")
     objects = np.zeros((len(scenes), at.ROWS, at.COLUMNS))
     for scene, rows in zip(scenes, objects, strict=True):
-        if len(scene.things) > at.MOST:
-            raise AkornError(f"a scene has {len(scene.things)} objects, expected at most {at.MOST}")
-        for thing, row in zip(scene.things, rows, strict=False):
-            thing_row(thing, row)
-        ground_row(scene, rows[at.GROUND])
+        scene_rows(scene, rows)
     camera, lamps = (np.array([getattr(scene, what) for scene in scenes], float) for what in ("camera", "lamps"))
     counts = np.array([len(scene.things) for scene in scenes])
     return as_arrays(objects, counts, camera, lamps, device, dtype or torch.float32)
@@ -223,7 +282,6 @@ def ground_row(scene: Scene, row: Array) -> None:
         row[at.RED : at.RED + 3] = 0.8
     else:
         material_row(scene.ground, (0.8, 0.8, 0.8), scene.shift, row)
-        row[at.SCALE] *= 0.5  # the ground is seen from farther away
 
 
 def mean_colour(rows: Tensor) -> Tensor:

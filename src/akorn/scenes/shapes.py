@@ -143,11 +143,21 @@ def signed(a: Value, like: Value) -> Value:
 
 
 def gradient(shape: Value, p: Vector) -> Vector:
-    """The gradient of the distance to the other solids, by differences."""
-    e = 1e-3
-    x = distance_to(shape, (p[0] + e, p[1], p[2])) - distance_to(shape, (p[0] - e, p[1], p[2]))
-    y = distance_to(shape, (p[0], p[1] + e, p[2])) - distance_to(shape, (p[0], p[1] - e, p[2]))
-    z = distance_to(shape, (p[0], p[1], p[2] + e)) - distance_to(shape, (p[0], p[1], p[2] - e))
+    """A multiple of the gradient of `distance_to`."""
+    rho = sqrt(maximum(p[0] * p[0] + p[1] * p[1], 1e-12))
+    one = 1.0 + 0.0 * rho
+    x, y, z = p[0], p[1], p[2]
+    if shape == CAPSULE:
+        z = p[2] - maximum(minimum(p[2], 0.4), -0.4)
+    elif shape == CONE:
+        slant = (2.0 * rho + p[2] - 0.87) * 0.4472136 > -0.95 - p[2]
+        x, y = where(slant, 2.0 * p[0] / rho, 0.0 * rho), where(slant, 2.0 * p[1] / rho, 0.0 * rho)
+        z = where(slant, one, -one)
+    elif shape == TORUS:
+        q = 1.0 - (1.0 - TUBE) / rho
+        x, y = q * p[0], q * p[1]
+    else:
+        x, y, z = signed(one, p[0]), signed(one, p[1]), signed(one, p[2])
     return (x, y, z)
 
 

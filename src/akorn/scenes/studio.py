@@ -79,13 +79,24 @@ class Studio:
         """How many scenes make a good batch."""
         return 256 if self.device.type == "cuda" else 8
 
+    @staticmethod
+    def _checked(numbers: Sequence[int] | NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Numbers of scenes; AkornError if they are none, or not whole numbers from 0."""
+        given = list(numbers)
+        if not given:
+            raise AkornError("there is no scene to render")
+        for number in given:
+            if not isinstance(number, int | np.integer) or not 0 <= number < 2**64:
+                raise AkornError(f"the number of a scene is {number}, expected a whole number from 0")
+        return np.array(given, np.uint64)
+
     def begin(self, numbers: Sequence[int] | NDArray[np.uint64]) -> Drafts:
         """The part of the work that needs no renderer; pass the result to `shots`."""
-        return first_attempts(self.family, self.key, np.asarray(numbers, np.uint64), self.together)
+        return first_attempts(self.family, self.key, self._checked(numbers), self.together)
 
     def drafts(self, numbers: Sequence[int] | NDArray[np.uint64], begun: Drafts | None = None) -> Drafts:
         """The scenes of these numbers."""
-        return draw_scenes(self.family, self.key, np.asarray(numbers, np.uint64), self._seen, self.together, begun)
+        return draw_scenes(self.family, self.key, self._checked(numbers), self._seen, self.together, begun)
 
     @torch.no_grad()
     def shots(

@@ -41,11 +41,16 @@ def fraction(x: Value) -> Value:
     return x - floor(x)
 
 
+def permuted(x: Value) -> Value:
+    """A permutation of the whole numbers modulo 289: (34x + 1) x. All of its numbers are exact in float32."""
+    r = x - 289.0 * floor((x + 0.5) * 0.0034602076)
+    return (34.0 * r + 1.0) * r
+
+
 def scatter(x: Value, y: Value, z: Value) -> Value:
-    """A number in [0, 1) for a point of the integer lattice."""
-    a, b, c = fraction(x * 0.1031 + 0.07), fraction(y * 0.1137 + 0.13), fraction(z * 0.0973 + 0.29)
-    s = a * (b + 33.33) + b * (c + 33.33) + c * (a + 33.33)
-    return fraction((a + b + 2.0 * s) * (c + s))
+    """A number in [0, 1) for a point of the integer lattice, the same in float32 and in float64."""
+    s = permuted(permuted(permuted(z) + y) + x)
+    return (s - 289.0 * floor((s + 0.5) * 0.0034602076)) / 289.0
 
 
 def ease(x: Value) -> Value:
@@ -85,8 +90,8 @@ def clouds(p: Vector) -> Value:
 def in_plane(p: Vector, n: Vector) -> tuple[Value, Value]:
     """The two coordinates of p in the plane that the surface is most parallel to."""
     x, y, z = absolute(n[0]), absolute(n[1]), absolute(n[2])
-    upright = (z >= x) & (z >= y)
-    sideways = x >= y
+    upright = (z >= 0.98 * x) & (z >= 0.98 * y)  # on an octahedron all three are alike: rounding must not decide
+    sideways = x >= 0.99 * y
     u = where(upright, p[0], where(sideways, p[1], p[0]))
     v = where(upright, p[1], p[2])
     return u, v
@@ -95,7 +100,7 @@ def in_plane(p: Vector, n: Vector) -> tuple[Value, Value]:
 def nearest_seed(p: Vector) -> tuple[Value, Value]:
     """The distances of the nearest and second nearest of the random points, one in each cell of a plane lattice.
 
-    p: two coordinates, and a third that chooses the points.
+    p: two coordinates, and a whole number that chooses the points.
     """
     i, j = floor(p[0]), floor(p[1])
     first, second = 9.0 + 0.0 * i, 9.0 + 0.0 * i
@@ -158,7 +163,7 @@ def pattern(kind: Value, p: Vector, n: Vector, detail: Value) -> tuple[Value, Va
         a = 1.0 - step_up(sqrt(x * x + y * y), 0.5 * detail - 0.04, 0.5 * detail + 0.04)
         h = a
     elif kind == CELLULAR:
-        near, _ = nearest_seed((u, v, 7.0 * detail + 0.0 * u))
+        near, _ = nearest_seed((u, v, floor(7.0 * detail + 0.5 + 0.0 * u)))
         a = minimum(near, 1.0)
         h = 1.0 - a
     elif kind == SCRATCHES:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from akorn.scenes.ground import hit_ground, width_of
 from akorn.scenes.lamps import SUN, lamp_colour, lamps_seen, towards_lamp, towards_sun
 from akorn.scenes.layout import GROUND, KIND, LAMPS, METAL, NOBODY, RED, RUBBER, TEXTURED
-from akorn.scenes.ops import Value, Vector, maximum, where
+from akorn.scenes.ops import Value, Vector, maximum, minimum, where
 from akorn.scenes.reflection import beckmann, fresnel, ggx, ggx_direction, velvet
 from akorn.scenes.shapes import FAR
 from akorn.scenes.vectors import (
@@ -43,6 +43,30 @@ MIRROR_Y = 0.0133333
 BLURRED = 0.4  # least roughness of metal for scattered light: sharp reflections of it would give fireflies
 
 
+def edge_of(cosine: Value) -> Value:
+    """Schlick's (1 − cos)⁵: how far reflectance has risen towards 1 at grazing angles."""
+    c = minimum(maximum(1.0 - cosine, 0.0), 1.0)
+    return c * c * c * c * c
+
+
+def polish(colour: Vector, metallic: Value, cosine: Value) -> Vector:
+    """The share that the face of a textured surface reflects: 0.04, or a metal's colour, and more at grazing angles."""
+    edge = edge_of(cosine)
+    base = 0.04 * (1.0 - metallic) + edge * (1.0 - 0.04 * (1.0 - metallic))
+    tint = metallic * (1.0 - edge)
+    return (base + tint * colour[0], base + tint * colour[1], base + tint * colour[2])
+
+
+def shine_of(metallic: Value, alpha: Value, cosine: Value) -> Value:
+    """About the same share of a white surface, seen at this cosine; the body of a surface receives only the rest.
+
+    A rough face sends less back at grazing angles than its Fresnel term says. (1 − α)² (1 + α) is fitted to the
+    integral of its lobe, from above, so that face and body together reflect no more than they receive.
+    """
+    smooth = (1.0 - alpha) * (1.0 - alpha) * (1.0 + alpha)
+    return 1.0 - 0.955 * (1.0 - metallic) * (1.0 - smooth * edge_of(cosine))
+
+
 def lobes(group: int, n: Vector, v: Vector, to: Vector, colour: Vector, alpha: Value, metallic: Value) -> Vector:
     """f cos(to) of a surface for light from a lamp; for metal only the soft lobe, since its mirror sees the lamps."""
     facet = maximum(dot(n, to), 0.0) / PI
@@ -55,17 +79,10 @@ def lobes(group: int, n: Vector, v: Vector, to: Vector, colour: Vector, alpha: V
     elif group == METAL:
         out = scaled(colour, 0.4 * ggx(n, v, to, GLOSS_X, GLOSS_Y))
     elif group == TEXTURED:
-        h = unit(plus(v, to))
-        c = maximum(1.0 - dot(v, h), 0.0)
-        edge = c * c * c * c * c
-        base = 0.04 * (1.0 - metallic)
         spot = ggx(n, v, to, alpha, alpha)
-        flat = facet * (1.0 - metallic)
-        out = (
-            colour[0] * flat + spot * (base + colour[0] * metallic + edge * (1.0 - base - colour[0] * metallic)),
-            colour[1] * flat + spot * (base + colour[1] * metallic + edge * (1.0 - base - colour[1] * metallic)),
-            colour[2] * flat + spot * (base + colour[2] * metallic + edge * (1.0 - base - colour[2] * metallic)),
-        )
+        f = polish(colour, metallic, dot(v, unit(plus(v, to))))
+        flat = facet * (1.0 - shine_of(metallic, alpha, dot(n, v)))
+        out = (colour[0] * flat + spot * f[0], colour[1] * flat + spot * f[1], colour[2] * flat + spot * f[2])
     return out
 
 
@@ -117,9 +134,11 @@ def bounce(
         weight = scaled(colour, g)
     elif group == TEXTURED:
         shiny, g = ggx_direction(n, v, alpha, alpha, u1, u2)
-        polished = pick < metallic
-        weight = choose(polished, scaled(colour, g), colour)
-        to = choose(polished, shiny, to)
+        share = shine_of(metallic, alpha, dot(n, v))
+        glossy = pick < share
+        f = polish(colour, metallic, dot(v, unit(plus(v, shiny))))
+        weight = choose(glossy, scaled(f, g / share), colour)
+        to = choose(glossy, shiny, to)
     return to, weight, mirror
 
 

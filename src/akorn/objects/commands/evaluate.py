@@ -246,7 +246,10 @@ def _read(options: Options, source: str) -> tuple[PictureSet, Pictures]:
     read = load_generated if options.data is None else load
     try:
         with progress_bar("reading pictures", wanted=is_main()) as report:
-            data = read(source, options.split, options.size, options.limit, fit=options.fit, progress=report)
+            data = read(
+                source, options.split, options.size, options.limit, fit=options.fit, progress=report,
+                device=options.device,
+            )  # fmt: skip
         return data, looked_at(data).load([0])
     except AkornError:
         raise
@@ -276,7 +279,7 @@ def _clusters(options: Options, source: str, data: PictureSet) -> int | Literal[
     return max(data.clusters, SETS[trained_on].clusters)
 
 
-def _origin(options: Options, source: str, data: PictureSet) -> dict[str, str | None]:
+def _origin(options: Options, source: str, data: PictureSet) -> dict[str, Any]:
     """Where the pictures come from, and which part of the data set they are, if that is known."""
     from akorn.objects.data.sets import ALIASES, GENERATED
 
@@ -287,6 +290,9 @@ def _origin(options: Options, source: str, data: PictureSet) -> dict[str, str | 
     if path.is_file() and path.suffix.lower() == ".npz":
         last = path.stem.replace("-", "_").rpartition("_")[2]
         split = next((part for part, names in ALIASES.items() if last in names), None)
+    made = getattr(data, "made", None)
+    if made:
+        return {"source": path.name, "split": made.get("split", split), "made": made}
     return {"source": path.name, "split": split}
 
 

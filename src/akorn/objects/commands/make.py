@@ -47,8 +47,8 @@ class Options(CommonOptions):
     """For scenes: the side of pictures, after the benchmark's crop; by default 128."""
     objects: tuple[int, int] | None = None
     """For scenes: the smallest and the largest number of objects; by default 3 6, for clevrtex 3 10."""
-    samples: int = 16
-    """For scenes: rays per pixel. More give less noise and take longer."""
+    samples: int | None = None
+    """For scenes: rays per pixel, by default 16. More give less noise and take longer."""
     geometry: bool = True
     """For scenes: whether to write depth and normals."""
 
@@ -93,9 +93,11 @@ def run(options: Options) -> int:
 def _check_scenes(options: Options, scenes: bool) -> None:
     """AkornError for options that scenes cannot have, or that only they have."""
     if not scenes:
-        for name in ("size", "objects"):
-            if getattr(options, name) is not None:
-                raise AkornError(f"--{name} is for scenes that are rendered, not for {options.name}")
+        given = [f"--{name}" for name in ("size", "objects", "samples") if getattr(options, name) is not None]
+        if not options.geometry:
+            given.append("--no-geometry")
+        if given:
+            raise AkornError(f"{given[0]} is for scenes that are rendered, not for {options.name}")
         return
     for name in ("size", "samples"):
         value = getattr(options, name)

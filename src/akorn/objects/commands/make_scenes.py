@@ -26,20 +26,22 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
     from akorn.runtime.files import replacing
     from akorn.runtime.progress import progress_bar
     from akorn.scenes.families import family_of
+    from akorn.scenes.render import SAMPLES
     from akorn.scenes.studio import Studio
 
     device = renderer_device(options.device)
     family = family_of(options.name, options.objects)
     size = SETS[options.name].size if options.size is None else options.size
+    samples = SAMPLES if options.samples is None else options.samples
     total = sum(counts.values())
     with progress_bar(f"{total} scenes of {options.name}", total) as bar:
         for split, file in files.items():
-            studio = Studio(family, split, options.seed, device, size, options.samples)
+            studio = Studio(family, split, options.seed, device, size, samples)
             clusters = max(SETS[options.name].clusters, family.most + 1)
             with (
                 replacing(described(file)) as words,
                 open(words, "w", encoding="utf-8") as lines,
-                NpzParts(file, counts[split], clusters, options.name) as parts,
+                NpzParts(file, counts[split], clusters, options.name, _made(studio, split, options.seed)) as parts,
             ):
                 _write(studio, counts[split], options.geometry, parts, lines, bar)
 
@@ -47,6 +49,15 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
 def described(file: Path) -> Path:
     """The file with the scenes' descriptions beside an npz file."""
     return file.with_name(f"{file.stem}-scenes.jsonl")
+
+
+def _made(studio: Studio, split: Split, seed: int) -> dict[str, object]:
+    """What the pictures depend on, for their file."""
+    family = studio.family
+    return {
+        "scenes": family.name, "split": split, "seed": seed, "objects": [family.least, family.most],
+        "samples": studio.samples, "size": len(studio.view.rows),
+    }  # fmt: skip
 
 
 def _write(studio: Studio, count: int, geometry: bool, parts: NpzParts, lines: TextIO, bar: Bar) -> None:

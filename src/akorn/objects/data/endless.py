@@ -64,9 +64,12 @@ class EndlessScenes:
             self._waiting[key] = self._pool.submit(self.studio.begin, numbers_of(list(key)))
 
 
-def endless_fingerprint(name: str, seed: int, count: int | None, size: int) -> str:
+def endless_fingerprint(name: str, seed: int, count: int | None, size: int, samples: int | None = None) -> str:
     """A digest of what an endless set depends on."""
-    return hashlib.sha256(f"akorn endless scenes 1/{name}/{seed}/{count}/{size}".encode()).hexdigest()
+    said = f"akorn endless scenes 1/{name}/{seed}/{count}/{size}"
+    if samples is not None:  # runs without it keep their digest
+        said += f"/{samples}"
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 __all__ = ["EndlessScenes", "endless_fingerprint"]

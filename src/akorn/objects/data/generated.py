@@ -38,11 +38,14 @@ def generate(
     start: int = 0,
     labels: bool = True,
     progress: Progress | None = None,
+    device: str = "auto",
+    samples: int | None = None,
 ) -> Pictures:
     """Pictures `start` to `start + count` of a split of a generated set (`GENERATED`).
 
     count: by default the paper's number; more are possible, as long as they fit into memory. labels: whether to make
-    masks, which training does not need. `progress(done, count)` is called after each block.
+    masks, which training does not need. `progress(done, count)` is called after each block. device, samples: where
+    scenes are rendered, and with how many rays per pixel.
     """
     about = _generated(name)
     check_split(split)
@@ -52,7 +55,7 @@ def generate(
         raise AkornError(f"the number of pictures must be at least 1 and the first at least 0, got {count} and {start}")
     check_memory(name, count, labels=labels)
     if about.render is not None:
-        pictures, found = about.render(Wanted(split, seed, start, count, labels, progress))
+        pictures, found = about.render(Wanted(split, seed, start, count, labels, progress, device, samples))
         return Pictures(pictures, found, None, about.clusters, name)
     try:
         images = np.empty((count, about.channels, about.size, about.size), dtype=np.uint8)

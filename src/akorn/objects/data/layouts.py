@@ -35,14 +35,15 @@ def load(
     seed: int = 0,
     labels: bool = True,
     progress: Progress | None = None,
+    device: str = "auto",
 ) -> Pictures | FileSet:
     """Pictures and masks of a generated set, a file or a folder.
 
     split: "train", "valid" or "test"; ignored for a single npz file and for folders without such parts.
     size: the side pictures are resized to, by `fit`; without it arrays stay as they are and files come in the size of
     the paper's tables. limit: only the first pictures of a file or folder; of a generated set, which is endless,
-    exactly this many, by default the paper's number. seed, progress: for generated sets. labels: false if no arrays of
-    masks are needed, as in training; masks in files are read only on access.
+    exactly this many, by default the paper's number. seed, progress, device (where scenes are rendered): for generated
+    sets. labels: false if no arrays of masks are needed, as in training; masks in files are read only on access.
     """
     part = check_split(split)
     check_limit(limit)
@@ -51,7 +52,9 @@ def load(
         raise AkornError(f"the data's name is empty: {expected}")
     path = Path(source)
     if str(source) in GENERATED and not path.exists():
-        return load_generated(str(source), part, size, limit, fit=fit, seed=seed, labels=labels, progress=progress)
+        return load_generated(
+            str(source), part, size, limit, fit=fit, seed=seed, labels=labels, progress=progress, device=device
+        )
     if not path.exists():
         raise AkornError(f"{source} does not exist: {expected}")
     if not path.is_file() and not path.is_dir():  # a pipe, a device
@@ -74,11 +77,12 @@ def load_generated(
     seed: int = 0,
     labels: bool = True,
     progress: Progress | None = None,
+    device: str = "auto",
 ) -> Pictures:
     """`load` of a generated set, even if the disk has something of that name."""
     part = check_split(split)
     check_limit(limit)
     count = default_count(name, part) if limit is None else limit
     check_memory(name, count, size, labels=labels)
-    arrays = generate(name, part, count, seed, labels=labels, progress=progress)
+    arrays = generate(name, part, count, seed, labels=labels, progress=progress, device=device)
     return arrays if size is None else fitted(arrays, size, fit)

@@ -1,17 +1,21 @@
 """Pictures in npz files: `images` [N, 1 or 3, H, W], bytes or floats in 0–1, and `labels` [N, H, W].
 
-Labels are −1 to ignore, 0 for the background, 1.. for objects. `classes` [N, H, W], `clusters` and `name` are
-optional. Arrays are read in pieces, so that large float arrays are never in memory whole, and nothing is unpickled.
+Labels are −1 to ignore, 0 for the background, 1.. for objects. `classes` [N, H, W], `clusters`, `name` and `made` (how
+akorn rendered the pictures, as JSON) are optional. Arrays are read in pieces, so that large float arrays are never in
+memory whole, and nothing is unpickled.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,9 +29,11 @@ from akorn.objects.data.picture_sets import Image, Mask, Pictures, as_labels, co
 from akorn.objects.data.readers import READERS, Asked
 from akorn.objects.data.sets import ALIASES, SETS
 from akorn.runtime.files import replacing
+from akorn.runtime.lock import FILE, only_run
 
 _STRETCH = 2**24  # about how many bytes are read at a time
 _KINDS = {"U": "text", "iu": "whole number"}  # NumPy's letters for types
+_PARTS = ".tmp-npz-"  # how names of folders begin in which arrays grow
 _ROUND = 1e-4  # tolerance for floats beyond 0–1, for resampling in float32
 
 
@@ -109,15 +115,22 @@ class NpzParts:
         count: how many pictures there will be.
         clusters: the number of clusters that is written into the file.
         name: the data set's name that is written into the file.
+        made: how the pictures were rendered, which is written into the file too.
 
     """
 
-    def __init__(self, path: Path, count: int, clusters: int, name: str) -> None:
-        self.path, self.count, self.clusters, self.name = path, count, clusters, name
-        self._folder = tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent)
+    def __init__(self, path: Path, count: int, clusters: int, name: str, made: Mapping[str, Any] | None = None) -> None:
+        self.path, self.count = path, count
+        self._facts = {"clusters": np.array(clusters), "name": np.array(name)}
+        if made is not None:
+            self._facts["made"] = np.array(json.dumps(made))
+        remove_leftovers(path.parent)
+        self._folder = tempfile.TemporaryDirectory(prefix=_PARTS, dir=path.parent)
+        self._lock = ExitStack()
         self._files: dict[str, IO[bytes]] = {}
 
     def __enter__(self) -> NpzParts:
+        self._lock.enter_context(only_run(Path(self._folder.name)))
         return self
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -144,16 +157,26 @@ class NpzParts:
                 self._pack()
         finally:
             self._folder.cleanup()
+            self._lock.close()
 
     def _pack(self) -> None:
         folder = Path(self._folder.name)
-        np.save(folder / "clusters.npy", np.array(self.clusters))
-        np.save(folder / "name.npy", np.array(self.name))
+        for key, fact in self._facts.items():
+            np.save(folder / f"{key}.npy", fact)
         with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
-            for key in (*self._files, "clusters", "name"):
+            for key in (*self._files, *self._facts):
                 kind = zipfile.ZIP_DEFLATED if key == "labels" else zipfile.ZIP_STORED  # noise does not shrink
                 archive.write(folder / f"{key}.npy", f"{key}.npy", kind, 1)
                 (folder / f"{key}.npy").unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove arrays of runs that were killed. Those of a run that is still writing are locked, and stay."""
+    for old in folder.glob(f"{_PARTS}*"):
+        with suppress(AkornError, OSError):
+            if (old / FILE).read_text().strip():  # empty where the disk has no locks: nobody knows who writes there
+                with only_run(old):
+                    shutil.rmtree(old)
 
 
 def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: bool) -> Pictures:
@@ -177,7 +200,17 @@ def _read(path: Path, archive: zipfile.ZipFile, limit: int | None, with_labels: 
             )  # fmt: skip
     else:
         clusters = count_clusters(masks["labels"], SETS["imagenet"].clusters)
-    return Pictures(images, masks["labels"], masks["classes"], clusters, name)
+    made = _made(path, archive) if "made" in keys else {}
+    return Pictures(images, masks["labels"], masks["classes"], clusters, name, made)
+
+
+def _made(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """How akorn rendered the pictures; nothing if the key is something else."""
+    try:
+        said = json.loads(str(_scalar(path, archive, "made", "U")))
+    except (AkornError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def tells_clusters(path: Path) -> bool:

@@ -7,9 +7,9 @@ Imports no torch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,7 @@ class Pictures:
     classes: NDArray[np.int16] | None  # [N, H, W]: −1 ignore, 0 background, 1.. classes; None if the set has none
     clusters: int  # how many the paper's tables use for this set
     name: str
+    made: Mapping[str, Any] = field(default_factory=dict)  # how akorn rendered the pictures, if their file says so
 
     def __post_init__(self) -> None:
         images = self.images

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 
 def rendered(name: str) -> Callable[[Wanted], tuple[Image, Mask | None]]:
-    """The function that renders pictures of a set into memory, on the best device."""
+    """The function that renders pictures of a set into memory."""
 
     def render(wanted: Wanted) -> tuple[Image, Mask | None]:
         from akorn.scenes.families import family_of
+        from akorn.scenes.render import SAMPLES
         from akorn.scenes.studio import Studio
 
-        studio = Studio(family_of(name), wanted.split, wanted.seed, renderer_device())
+        on_cpu = wanted.device.startswith("mps")  # a model may be on an Apple GPU, which cannot render
+        device = renderer_device("cpu" if on_cpu else wanted.device)
+        samples = SAMPLES if wanted.samples is None else wanted.samples
+        studio = Studio(family_of(name), wanted.split, wanted.seed, device, samples=samples)
         side = len(studio.view.rows)
         images = np.empty((wanted.count, 3, side, side), np.uint8)
         masks = np.empty((wanted.count, side, side), np.int16) if wanted.labels else None

@@ -48,6 +48,10 @@ class Wanted:
     count: int
     labels: bool
     progress: Callable[[int, int], None] | None = None
+    device: str = "auto"
+    """Where they are rendered."""
+    samples: int | None = None
+    """Rays per pixel; None for the usual number."""
 
 
 @dataclass(frozen=True)
