@@ -172,3 +172,11 @@ def test_a_folder_of_packs_is_one_set(voc: Path, folder: Path, tmp_path: Path) -
     assert all(data.image(index).shape == (3, 24, 24) for index in range(7))
     other = load(packs, "train", 16)
     assert data.fingerprint() != other.fingerprint()
+
+
+def test_what_a_killed_command_left_is_no_pack(folder: Path, tmp_path: Path) -> None:
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    assert run(folder, packs / "a.pack", "--size", 16) == 0
+    (packs / ".tmp-0-0.pack").write_bytes(b"half")
+    assert len(load(packs, "train")) == 4

@@ -83,7 +83,8 @@ def open_packs(path: Path, asked: Asked) -> PackSet | None:
     if path.is_file():
         files = parts_of(path) if path.suffix == SUFFIX else []
     else:
-        files = sorted(path.glob(f"*{SUFFIX}"))
+        # A hidden one is the unfinished file of a command that was killed.
+        files = sorted(file for file in path.glob(f"*{SUFFIX}") if not file.name.startswith("."))
         for file in files:
             parts_of(file)  # reports a part that is missing
     if not files:
