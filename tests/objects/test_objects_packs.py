@@ -152,6 +152,20 @@ def test_masks_are_packed_with_their_void(voc: Path, tmp_path: Path) -> None:
         assert (data[index].labels == -1).sum() == 16
     with pytest.raises(AkornError, match="a pack of the part 'test', expected training pictures"):
         load(tmp_path / "val.pack", "train", labels=False)
+    with pytest.raises(AkornError, match="a pack of the part 'test', expected pictures for validation"):
+        load(tmp_path / "val.pack", "valid")
+
+
+def test_training_is_not_scored_on_a_pack_for_testing(
+    voc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "val.pack"
+    assert run(voc, file, "--size", 32, "--split", "test", "--masks") == 0
+    words = ["train", "tetrominoes_akorn", "--data.count", "8", "--valid", str(file), "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert "val.pack: a pack of the part 'test', expected pictures for validation" in capsys.readouterr().err
 
 
 def test_pictures_without_masks_are_named(voc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
