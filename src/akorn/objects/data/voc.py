@@ -1,8 +1,8 @@
 """Pascal VOC 2012: `VOCdevkit/VOC2012` with JPEGImages, SegmentationObject, SegmentationClass and ImageSets.
 
 Masks are PNGs with a palette whose numbers are the labels, where 255 marks borders that are ignored. The masks of
-the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so do both our "test" and
-"valid". Training needs no masks and takes all other photographs.
+the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so does our "test".
+Training needs no masks and takes all other photographs; those of them that have masks, `train`, are also our "valid".
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _listed(folder: Path, root: Path, split: Split) -> list[str]:
 
 
 def _list_of(split: Split) -> str:
-    return "train.txt" if split == "train" else "val.txt"
+    return "val.txt" if split == "test" else "train.txt"
 
 
 def find_voc(folder: Path) -> Path | None:
