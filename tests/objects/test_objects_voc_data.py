@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from akorn.cli import main
 from akorn.errors import AkornError
 from akorn.objects.data import load
 from akorn.objects.data.picture_files import FileSet
@@ -55,3 +56,26 @@ def test_training_is_not_scored_without_a_list_of_pictures_with_masks(
     assert task._validation() is None
     assert "nothing is scored during training" in caplog.messages[-1]
     assert "train.txt does not exist" in caplog.messages[-1]
+
+
+def test_a_folder_of_vocs_pictures_leaves_out_those_for_testing(
+    voc: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = voc / "VOCdevkit/VOC2012/JPEGImages"
+    (tmp_path / "link").symlink_to(pictures)
+    for folder in (pictures, tmp_path / "link"):
+        caplog.clear()
+        assert names(load(folder, labels=False)) == ["p0", "p1", "p4"]
+        said = f"{folder}: pictures left out, since VOC's val.txt keeps them for testing: 2"
+        assert caplog.messages == [said]
+    assert names(load(pictures, "test")) == ["p0", "p1", "p2", "p3", "p4"]
+    with pytest.raises(SystemExit) as end:
+        main(["data", "pack", str(pictures), str(tmp_path / "x.pack"), "--size", "16"])
+    assert not end.value.code
+    assert "3 pictures" in capsys.readouterr().out
+    assert caplog.messages[-1].endswith("JPEGImages: pictures left out, since VOC's val.txt keeps them for testing: 2")
+    assert names(load(tmp_path / "x.pack")) == ["p0", "p1", "p4"]
+    for name in ("p0", "p1", "p4"):
+        (pictures / f"{name}.jpg").unlink()
+    with pytest.raises(AkornError, match=r"no pictures except those of VOC's val.txt, which are for testing"):
+        load(pictures)

@@ -7,6 +7,7 @@ Training needs no masks and takes all other photographs; those of them that have
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +60,19 @@ def read_photographs(folder: Path, size: int | None = None, limit: int | None = 
         raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
     if not (root / _LISTS / "val.txt").exists():
         raise AkornError(f"{root / _LISTS / 'val.txt'} does not exist: it names the photographs that are for testing")
-    held_out = set(_listed(folder, root, "test"))
-    paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in held_out)
+    testing = set(_listed(folder, root, "test"))
+    paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in testing)
     if not paths:
         raise AkornError(f"{root / 'JPEGImages'} has no photographs except those of val.txt, which are for testing")
     return Photographs(root, paths[:limit], "voc", size, fit)
+
+
+def held_out(folder: Path) -> frozenset[str]:
+    """The names of VOC's pictures for testing if this is its folder JPEGImages, otherwise none."""
+    real = Path(os.path.realpath(folder))
+    if real.name != "JPEGImages" or not (real.parent / _LISTS / "val.txt").is_file():
+        return frozenset()
+    return frozenset(_listed(folder, real.parent, "test"))
 
 
 def _listed(folder: Path, root: Path, split: Split) -> list[str]:
