@@ -111,29 +111,6 @@ def test_training_skips_damaged_files_if_told_to(folder: Path, caplog: pytest.Lo
     assert "cut.jpg" in lines[1]
 
 
-@pytest.fixture
-def voc(tmp_path: Path) -> Path:
-    """VOC's layout: two pictures for training, two for testing, one without masks."""
-    root = tmp_path / "VOCdevkit" / "VOC2012"
-    for part in ("JPEGImages", "SegmentationObject", "SegmentationClass", "ImageSets/Segmentation"):
-        (root / part).mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for number in range(5):
-        pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(root / "JPEGImages" / f"p{number}.jpg")
-        if number < 4:
-            labels = np.zeros((32, 32), np.uint8)
-            labels[4:12, 4:12], labels[20:30, 20:30] = 1, 2
-            labels[12:14, 4:12] = 255  # the seam
-            for kind, mask in (("SegmentationObject", labels), ("SegmentationClass", np.where(labels == 2, 1, labels))):
-                picture = Image.fromarray(mask.astype(np.uint8), "P")
-                picture.putpalette(list(range(256)) * 3)
-                picture.save(root / kind / f"p{number}.png")
-    (root / "ImageSets/Segmentation/train.txt").write_text("p0\np1\n")
-    (root / "ImageSets/Segmentation/val.txt").write_text("p2\np3\n")
-    return tmp_path
-
-
 def test_vocs_photographs_leave_out_those_for_testing(voc: Path, tmp_path: Path) -> None:
     assert run(voc, tmp_path / "all.pack", "--size", 32) == 0
     data = load(tmp_path / "all.pack")
@@ -152,6 +129,20 @@ def test_masks_are_packed_with_their_void(voc: Path, tmp_path: Path) -> None:
         assert (data[index].labels == -1).sum() == 16
     with pytest.raises(AkornError, match="a pack of the part 'test', expected training pictures"):
         load(tmp_path / "val.pack", "train", labels=False)
+    with pytest.raises(AkornError, match="a pack of the part 'test', expected pictures for validation"):
+        load(tmp_path / "val.pack", "valid")
+
+
+def test_training_is_not_scored_on_a_pack_for_testing(
+    voc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "val.pack"
+    assert run(voc, file, "--size", 32, "--split", "test", "--masks") == 0
+    words = ["train", "tetrominoes_akorn", "--data.count", "8", "--valid", str(file), "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert "val.pack: a pack of the part 'test', expected pictures for validation" in capsys.readouterr().err
 
 
 def test_pictures_without_masks_are_named(voc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,3 +163,11 @@ def test_a_folder_of_packs_is_one_set(voc: Path, folder: Path, tmp_path: Path) -
     assert all(data.image(index).shape == (3, 24, 24) for index in range(7))
     other = load(packs, "train", 16)
     assert data.fingerprint() != other.fingerprint()
+
+
+def test_what_a_killed_command_left_is_no_pack(folder: Path, tmp_path: Path) -> None:
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    assert run(folder, packs / "a.pack", "--size", 16) == 0
+    (packs / ".tmp-0-0.pack").write_bytes(b"half")
+    assert len(load(packs, "train")) == 4

@@ -62,15 +62,10 @@ def run(options: Options) -> int:
     """Read, recompress and write the pictures."""
     folder, file = _check(options)
     from akorn.objects.data.layouts import load
-    from akorn.objects.data.voc import find_voc, read_photographs
     from akorn.runtime.packs import PackFacts, write_pack
     from akorn.runtime.progress import progress_bar
 
-    data: PictureSet
-    if not options.masks and options.split == "train" and folder.is_dir() and find_voc(folder) is not None:
-        data = read_photographs(folder, options.size, options.limit, options.fit)
-    else:
-        data = load(folder, options.split, options.size, options.limit, fit=options.fit)
+    data = load(folder, options.split, options.size, options.limit, fit=options.fit, labels=options.masks)
     bad: list[str] = []
 
     def failed(error: AkornError) -> None:

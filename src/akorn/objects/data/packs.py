@@ -83,7 +83,8 @@ def open_packs(path: Path, asked: Asked) -> PackSet | None:
     if path.is_file():
         files = parts_of(path) if path.suffix == SUFFIX else []
     else:
-        files = sorted(path.glob(f"*{SUFFIX}"))
+        # A hidden one is the unfinished file of a command that was killed.
+        files = sorted(file for file in path.glob(f"*{SUFFIX}") if not file.name.startswith("."))
         for file in files:
             parts_of(file)  # reports a part that is missing
     if not files:
@@ -93,4 +94,8 @@ def open_packs(path: Path, asked: Asked) -> PackSet | None:
     if other is not None and asked.split == "train" and not asked.labels:
         # Pictures for testing must not be trained on by mistake.
         raise AkornError(f"{other.path}: a pack of the part {other.facts.split!r}, expected training pictures")
+    if asked.split == "valid":
+        other = next((pack for pack in packs if pack.facts.split == "test"), None)
+        if other is not None:  # nothing is chosen on pictures for testing
+            raise AkornError(f"{other.path}: a pack of the part 'test', expected pictures for validation")
     return PackSet(path.parent if path.is_file() else path, packs, asked.size, asked.limit, asked.fit)

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -181,10 +181,16 @@ def looked_at(data: PictureSet) -> PictureSet:
     return data
 
 
-def find_pictures(folder: Path, limit: int | None = None, but: Collection[str] = ()) -> list[Path]:
+def find_pictures(
+    folder: Path,
+    limit: int | None = None,
+    but: Collection[str] = (),
+    held_out: Callable[[Path], Collection[str]] = lambda folder: (),
+) -> list[Path]:
     """All pictures in a folder and in those below it, in the order of their names.
 
-    Hidden ones are skipped, and so are its direct subfolders named in `but`.
+    Hidden ones are skipped, and so are its direct subfolders named in `but`. held_out: names, without endings, of the
+    pictures directly in a folder that are skipped.
     """
     found: list[Path] = []
     visited = set()
@@ -196,7 +202,8 @@ def find_pictures(folder: Path, limit: int | None = None, but: Collection[str] =
         left_out = but if Path(here) == folder else ()
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in left_out)
         paths = (Path(here, name) for name in sorted(names) if not name.startswith("."))
-        found.extend(path for path in paths if path.suffix.lower() in ENDINGS)
+        skipped = held_out(Path(here))
+        found.extend(path for path in paths if path.suffix.lower() in ENDINGS and path.stem not in skipped)
         if limit is not None and len(found) >= limit:
             return found[:limit]
     return found

@@ -1,12 +1,13 @@
 """Pascal VOC 2012: `VOCdevkit/VOC2012` with JPEGImages, SegmentationObject, SegmentationClass and ImageSets.
 
 Masks are PNGs with a palette whose numbers are the labels, where 255 marks borders that are ignored. The masks of
-the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so do both our "test" and
-"valid".
+the official test set are not public: the paper tests on the 1,449 pictures of `val`, and so does our "test".
+Training needs no masks and takes all other photographs; those of them that have masks, `train`, are also our "valid".
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from akorn.objects.data.sets import SETS, DataSet, Split
 SETS.register("voc", DataSet(clusters=4, size=256))
 
 _SEAM = 255
+_LISTS = "ImageSets/Segmentation"
 _PLACES = ("", "VOC2012", "VOCdevkit/VOC2012")
 
 
@@ -47,21 +49,35 @@ class VOCSet(FileSet):
         return np.where(ignored, np.int16(IGNORE), labels), np.where(ignored, np.int16(IGNORE), classes)
 
 
-def read_photographs(folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop") -> FileSet:
+class Photographs(FileSet):
+    """Pictures without masks, for training."""
+
+
+def read_photographs(folder: Path, size: int | None = None, limit: int | None = None, fit: Fit = "crop") -> Photographs:
     """All photographs except those of `val`, for training without labels: 15,676 of the 17,125."""
     root = find_voc(folder)
     if root is None:
         raise AkornError(f"{folder} has no JPEGImages and SegmentationObject, as in VOCdevkit/VOC2012")
-    held_out = set(_listed(folder, root, "test"))
-    paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in held_out)
+    if not (root / _LISTS / "val.txt").exists():
+        raise AkornError(f"{root / _LISTS / 'val.txt'} does not exist: it names the photographs that are for testing")
+    testing = set(_listed(folder, root, "test"))
+    paths = sorted(path for path in (root / "JPEGImages").glob("*.jpg") if path.stem not in testing)
     if not paths:
         raise AkornError(f"{root / 'JPEGImages'} has no photographs except those of val.txt, which are for testing")
-    return FileSet(root, paths[:limit], "voc", size, fit)
+    return Photographs(root, paths[:limit], "voc", size, fit)
+
+
+def held_out(folder: Path) -> frozenset[str]:
+    """The names of VOC's pictures for testing if this is its folder JPEGImages, otherwise none."""
+    real = Path(os.path.realpath(folder))
+    if real.name != "JPEGImages" or not (real.parent / _LISTS / "val.txt").is_file():
+        return frozenset()
+    return frozenset(_listed(folder, real.parent, "test"))
 
 
 def _listed(folder: Path, root: Path, split: Split) -> list[str]:
     """The names that ImageSets/Segmentation has for the split."""
-    listing = root / "ImageSets" / "Segmentation" / _list_of(split)
+    listing = root / _LISTS / _list_of(split)
     try:
         return listing.read_text(encoding="utf-8").split()
     except OSError:
@@ -71,7 +87,7 @@ def _listed(folder: Path, root: Path, split: Split) -> list[str]:
 
 
 def _list_of(split: Split) -> str:
-    return "train.txt" if split == "train" else "val.txt"
+    return "val.txt" if split == "test" else "train.txt"
 
 
 def find_voc(folder: Path) -> Path | None:
@@ -83,10 +99,12 @@ def find_voc(folder: Path) -> Path | None:
 
 
 @READERS.add("VOC")
-def open_voc(path: Path, asked: Asked) -> VOCSet | None:
-    """The pictures of a split; None if the folder does not have this layout."""
+def open_voc(path: Path, asked: Asked) -> VOCSet | Photographs | None:
+    """The pictures of a split, or all for training without labels; None if the folder does not have this layout."""
     if path.is_file() or find_voc(path) is None:
         return None
+    if asked.split == "train" and not asked.labels:
+        return read_photographs(path, asked.size, asked.limit, asked.fit)
     return read_voc(path, asked.split, asked.size, asked.limit, asked.fit)
 
 
