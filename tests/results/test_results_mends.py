@@ -22,7 +22,7 @@ objects = pytest.importorskip("results.pages.objects")
 robustness = pytest.importorskip("results.pages.robustness")
 
 RECORDS = read_records(Path(__file__).parents[2] / "results")
-OWN = ("sudoku", "sudoku_akorn", "sudoku_best", "sudoku_hard")
+OWN = ("sudoku", "sudoku_akorn", "sudoku_best", "sudoku_hard", "shared-solutions")
 SUDOKU_RECORDS = [record for record in RECORDS if record["name"] in OWN]  # to which tests add what it is compared with
 
 
