@@ -47,6 +47,9 @@ def test_photographs_get_the_model_of_photographs(here: Path) -> None:
     Image.new("RGB", (40, 40), (9, 200, 9)).save("small.png")
     assert choose_model(["in/bad.jpg", "in/one.png"]) == "photos"
     assert choose_model(["small.png"]) == "dsprites"
+    assert choose_model(["small.png", "in/one.png"]) == "photos"  # a tie
+    assert choose_model(["small.png", "in/one.png", "in/two.jpg"]) == "photos"  # whichever comes first
+    assert choose_model(["in/one.png", "small.png", "small.png"]) == "dsprites"
     for path in (models.WEIGHTS / "photos").iterdir():
         path.unlink()
     (models.WEIGHTS / "photos").rmdir()

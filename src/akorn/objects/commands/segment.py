@@ -52,8 +52,8 @@ class Options(CommonOptions):
         tyro.conf.arg(
             metavar="NAME|FOLDER",
             help_behavior_hint=(
-                "(default: photos for a first picture of 160 pixels or more, if these weights are there; otherwise"
-                " dsprites if it has colours, else shapes)"
+                "(default: photos if at least half of the pictures have 160 pixels or more on each side and these"
+                " weights are there; otherwise dsprites if they have colours, else shapes)"
             ),
         ),
     ] = None
