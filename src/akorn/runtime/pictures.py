@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -129,7 +130,8 @@ def _readable(path: str | Path) -> Iterator[None]:
     except AkornError:
         raise
     except FileNotFoundError:
-        raise AkornError(f"{path}: there is no such file") from None
+        told = "this link leads to no file" if os.path.islink(path) else "there is no such file"
+        raise AkornError(f"{path}: {told}") from None
     except IsADirectoryError:
         empty = expand_folders([str(path)]) == (str(path),)
         told = "this folder contains no pictures" if empty else "this is a folder, expected a picture"

@@ -46,7 +46,7 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …), or folders of them."""
+    """Picture files (PNG, JPEG, …), or folders of them, without their subfolders."""
     model: Annotated[
         str | None,
         tyro.conf.arg(
