@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from akorn.errors import AkornError
+from akorn.objects.model_input import read_picture
 from akorn.runtime import pictures
-from akorn.runtime.pictures import flatten, open_picture, open_within
+from akorn.runtime.pictures import flatten, is_first_of_several, open_picture, open_within
 
 
 def test_a_picture_is_turned_as_its_camera_was_held(tmp_path: Path) -> None:
@@ -121,6 +122,16 @@ def test_a_reduced_picture_is_turned_too(tmp_path: Path) -> None:
     Image.new("RGB", (60, 40)).save(tmp_path / "a.png", exif=exif)
     picture, size = open_within(tmp_path / "a.png", 1000)
     assert (picture.size, size) == ((20, 30), (60, 40))
+
+
+@pytest.mark.parametrize("ending", ["gif", "png", "webp", "tif"])
+def test_more_frames_than_the_first(tmp_path: Path, ending: str) -> None:
+    frames = [Image.new("RGB", (8, 8), (90 * number, 9, 9)) for number in range(3)]
+    frames[0].save(tmp_path / f"one.{ending}")
+    frames[0].save(tmp_path / f"all.{ending}", save_all=True, append_images=frames[1:])
+    assert not is_first_of_several(tmp_path / f"one.{ending}")
+    assert is_first_of_several(tmp_path / f"all.{ending}")
+    assert read_picture(tmp_path / f"all.{ending}", 8, 3).changes[0] == "only the first of its frames or pages was read"
 
 
 def test_a_damaged_tiff_gets_one_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ MOST_READ = 2**27
 _MOST_JPEG = 2**30  # of a JPEG in its file: it is shrunk while it is decoded
 _MOST_PROGRESSIVE = 2**28  # decoding such a JPEG holds all of it in memory
 _JPEG = ("JPEG", "MPO")
+_SEVERAL = ("AVIF", "GIF", "PNG", "TIFF", "WEBP")  # not MPO, where a camera adds previews
 _REDUCED = ("L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F")  # modes that Pillow can average
 _ORIENTATION = 0x0112  # the EXIF tag
 _LYING = (5, 6, 7, 8)  # its values that swap height and width
@@ -85,6 +86,13 @@ def open_within(path: str | Path, most: int) -> tuple[Image.Image, tuple[int, in
             smaller = file.resize(sides, Image.Resampling.NEAREST)
         smaller.info, smaller.format = dict(file.info), file.format
         return ImageOps.exif_transpose(smaller), size
+
+
+def is_first_of_several(path: str | Path) -> bool:
+    """Whether a picture file holds more frames or pages than the one that is read."""
+    with suppress(AkornError), _readable(path), _open(path) as file:
+        return file.format in _SEVERAL and bool(getattr(file, "is_animated", False))
+    return False
 
 
 def picture_size(path: str | Path, *, turn: bool = True) -> tuple[int, int]:
