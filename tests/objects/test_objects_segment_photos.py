@@ -60,6 +60,7 @@ def test_a_folder_becomes_a_page_with_all_its_pictures(here: Path, capsys: pytes
     assert run("in", "--format", "png,overlay,coco", "--clusters", "auto") == 2  # one of them is no picture
     told = capsys.readouterr()
     assert "wrote out/index.html" in told.err
+    assert "2 pictures segmented, 1 failed" in told.err.splitlines()
     page = Path("out/index.html").read_text()
     assert page.count("<li>") == 3
     assert page.count("data:image/jpeg;base64,") == 4
@@ -85,6 +86,20 @@ def test_a_picture_alone_has_no_page_unless_asked_for(here: Path) -> None:
     assert not Path("out/index.html").exists()
     assert run("in/one.png", "--clusters", 3, "--page", "yes") == 0
     assert "3 clusters" in Path("out/index.html").read_text()
+
+
+def test_pictures_whose_names_differ_in_the_suffix(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one.bmp", "three.png"):
+        Image.new("RGB", (200, 200)).save(f"in/{name}")
+    Path("in/two.png").write_text("not a picture, so it takes no name")
+    assert run("in", "--format", "png", "--clusters", 1) == 2
+    assert sorted(path.name for path in Path("out").glob("*.png")) == [
+        "one-bmp-mask.png", "one-png-mask.png", "three-mask.png", "two-mask.png",
+    ]  # fmt: skip
+    told = capsys.readouterr()
+    assert "4 pictures segmented, 2 failed" in told.err
+    assert "three.png: 1 cluster →" in told.out
+    assert "1 cluster, 200 × 200 pixels" in Path("out/index.html").read_text()
 
 
 def test_run_lengths_are_read_back() -> None:
