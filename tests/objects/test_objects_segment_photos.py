@@ -102,6 +102,16 @@ def test_pictures_whose_names_differ_in_the_suffix(here: Path, capsys: pytest.Ca
     assert "1 cluster, 200 × 200 pixels" in Path("out/index.html").read_text()
 
 
+def test_a_picture_of_one_colour_is_one_cluster(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pixels = np.random.default_rng(0).integers(90, 93, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save("plain.png")
+    for edges in (0, 3):
+        assert run("plain.png", "--clusters", "auto", "--edges", edges) == 0
+        assert "plain.png: 1 cluster →" in capsys.readouterr().out
+    assert run("in/one.png", "--clusters", "auto") == 0
+    assert "1 cluster →" not in capsys.readouterr().out
+
+
 def test_run_lengths_are_read_back() -> None:
     generator = np.random.default_rng(0)
     for _ in range(20):

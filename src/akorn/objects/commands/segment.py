@@ -31,6 +31,7 @@ TOGETHER = {"coco": "masks.coco.json"}
 PAGE = "index.html"
 _PHOTO_TILES = 4  # up-tiling of photographs, as in the paper
 _PHOTO_EDGES = 3.0  # the best of 3 and 6 on VOC's training pictures
+_PLAIN = 4  # of 255: colours that differ by no more count as one
 _MOST_SIDE = 1024  # edges are looked for in pictures of at most about this side
 
 
@@ -60,9 +61,9 @@ class Options(CommonOptions):
     ] = None
     """Shipped weights by name (akorn models), or a model's folder."""
     clusters: int | Literal["auto"] | None = None
-    """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many. By
-    default that of the model's training data. With models of photographs, clusters have at least 2 % of the picture,
-    so there may be fewer."""
+    """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many, and
+    a picture of one colour has one. By default that of the model's training data. With models of photographs, clusters
+    have at least 2 % of the picture, so there may be fewer."""
     uptile: int | None = None
     """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square. By
     default 4 for models of photographs, 1 for others."""
@@ -203,6 +204,8 @@ def _segment(
     owner = owners.setdefault(prefix, name)
     if owner != name:
         raise AkornError(f"{name}: its files would have the same names as those of {owner}")
+    if clusters == "auto" and _is_plain(picture):  # its tree would divide what differs only by the oscillators' start
+        clusters = 1
     mask = segmenter.segment(picture.pixels[None], clusters, original=_reduced(picture))[0].cpu().numpy()
     fewer = isinstance(clusters, str) or segmenter.settings.least > 0 or segmenter.settings.edges > 0
     count = int(mask.max()) + 1 if fewer else int(clusters)
@@ -210,6 +213,12 @@ def _segment(
     labels = background_first(stretch_mask(mask, *picture.size))
     _deliver(options, formats, segmenter, count, picture, name, prefix, labels)
     together.add(name, picture, labels)
+
+
+def _is_plain(picture: Read) -> bool:
+    """Whether a picture has one colour only, as the model sees it."""
+    channels = picture.pixels.flatten(1).int()
+    return int((channels.amax(1) - channels.amin(1)).max()) <= _PLAIN
 
 
 def _reduced(picture: Read) -> Tensor:
