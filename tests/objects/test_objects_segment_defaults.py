@@ -93,6 +93,12 @@ def test_folders(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_names_of_folders_become_their_pictures(here: Path) -> None:
     assert expand_folders(["a.png", "in", "nowhere"]) == ("a.png", "in/colour.png", "in/grey.png", "nowhere")
     assert expand_folders(["in"], without=("grey.png",)) == ("in/colour.png",)
+    for name in ("a.JFIF", "b.jpe", "c.jp2", "d.tga", "e.pdf", "f.eps", "g.mpg", "h.svg"):
+        Path("in", name).write_bytes(b"")
+    Path("in/i.png").symlink_to("gone.png")
+    assert [name[3:] for name in expand_folders(["in"])] == [
+        "a.JFIF", "b.jpe", "c.jp2", "colour.png", "d.tga", "grey.png", "i.png",
+    ]  # fmt: skip
     Path("in/.hidden.png").write_bytes(b"")
     assert "in/.hidden.png" not in expand_folders(["in"])
     assert expand_folders(["x" * 300, "a\0b"]) == ("x" * 300, "a\0b")

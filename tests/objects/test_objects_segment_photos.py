@@ -47,6 +47,9 @@ def test_photographs_get_the_model_of_photographs(here: Path) -> None:
     Image.new("RGB", (40, 40), (9, 200, 9)).save("small.png")
     assert choose_model(["in/bad.jpg", "in/one.png"]) == "photos"
     assert choose_model(["small.png"]) == "dsprites"
+    assert choose_model(["small.png", "in/one.png"]) == "photos"  # a tie
+    assert choose_model(["small.png", "in/one.png", "in/two.jpg"]) == "photos"  # whichever comes first
+    assert choose_model(["in/one.png", "small.png", "small.png"]) == "dsprites"
     for path in (models.WEIGHTS / "photos").iterdir():
         path.unlink()
     (models.WEIGHTS / "photos").rmdir()
@@ -57,6 +60,7 @@ def test_a_folder_becomes_a_page_with_all_its_pictures(here: Path, capsys: pytes
     assert run("in", "--format", "png,overlay,coco", "--clusters", "auto") == 2  # one of them is no picture
     told = capsys.readouterr()
     assert "wrote out/index.html" in told.err
+    assert "2 pictures segmented, 1 failed" in told.err.splitlines()
     page = Path("out/index.html").read_text()
     assert page.count("<li>") == 3
     assert page.count("data:image/jpeg;base64,") == 4
@@ -82,6 +86,30 @@ def test_a_picture_alone_has_no_page_unless_asked_for(here: Path) -> None:
     assert not Path("out/index.html").exists()
     assert run("in/one.png", "--clusters", 3, "--page", "yes") == 0
     assert "3 clusters" in Path("out/index.html").read_text()
+
+
+def test_pictures_whose_names_differ_in_the_suffix(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one.bmp", "three.png"):
+        Image.new("RGB", (200, 200)).save(f"in/{name}")
+    Path("in/two.png").write_text("not a picture, so it takes no name")
+    assert run("in", "--format", "png", "--clusters", 1) == 2
+    assert sorted(path.name for path in Path("out").glob("*.png")) == [
+        "one-bmp-mask.png", "one-png-mask.png", "three-mask.png", "two-mask.png",
+    ]  # fmt: skip
+    told = capsys.readouterr()
+    assert "4 pictures segmented, 2 failed" in told.err
+    assert "three.png: 1 cluster →" in told.out
+    assert "1 cluster, 200 × 200 pixels" in Path("out/index.html").read_text()
+
+
+def test_a_picture_of_one_colour_is_one_cluster(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pixels = np.random.default_rng(0).integers(90, 93, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save("plain.png")
+    for edges in (0, 3):
+        assert run("plain.png", "--clusters", "auto", "--edges", edges) == 0
+        assert "plain.png: 1 cluster →" in capsys.readouterr().out
+    assert run("in/one.png", "--clusters", "auto") == 0
+    assert "1 cluster →" not in capsys.readouterr().out
 
 
 def test_run_lengths_are_read_back() -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from akorn.errors import AkornError
-from akorn.runtime.pictures import flatten, open_within
+from akorn.runtime.pictures import flatten, is_first_of_several, open_within
 
 MOST_PIXELS = 2**26
 """Pixels of a picture and its mask: more than cameras have. Larger pictures are reduced, to stay within 1.5 GB."""
@@ -40,7 +40,7 @@ def read_picture(path: str | Path, side: int, channels: int, *, resize: bool = T
     size is refused. Grey and colour are converted into each other as the model needs.
     """
     picture, (height, width) = open_within(path, MOST_PIXELS)
-    changes = []
+    changes = ["only the first of its frames or pages was read"] if is_first_of_several(path) else []
     if (picture.height, picture.width) != (height, width):
         changes.append(f"reduced from {width} × {height} to {picture.width} × {picture.height}, like its mask")
     mode = "L" if channels == 1 else "RGB"

@@ -12,6 +12,7 @@ import tyro
 from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, printable, say
 from akorn.errors import AkornError
 from akorn.objects.commands.known_pictures import choose_model, doubts, knows_photographs, what_it_knows
+from akorn.objects.commands.output_names import output_prefixes
 from akorn.runtime.files import check_writable, make_folder
 from akorn.runtime.picture_folders import expand_folders
 
@@ -30,6 +31,7 @@ TOGETHER = {"coco": "masks.coco.json"}
 PAGE = "index.html"
 _PHOTO_TILES = 4  # up-tiling of photographs, as in the paper
 _PHOTO_EDGES = 3.0  # the best of 3 and 6 on VOC's training pictures
+_PLAIN = 4  # of 255: colours that differ by no more count as one
 _MOST_SIDE = 1024  # edges are looked for in pictures of at most about this side
 
 
@@ -46,22 +48,22 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …), or folders of them."""
+    """Picture files (PNG, JPEG, …), or folders of them, without their subfolders."""
     model: Annotated[
         str | None,
         tyro.conf.arg(
             metavar="NAME|FOLDER",
             help_behavior_hint=(
-                "(default: photos for a first picture of 160 pixels or more, if these weights are there; otherwise"
-                " dsprites if it has colours, else shapes)"
+                "(default: photos if at least half of the pictures have 160 pixels or more on each side and these"
+                " weights are there; otherwise dsprites if they have colours, else shapes)"
             ),
         ),
     ] = None
     """Shipped weights by name (akorn models), or a model's folder."""
     clusters: int | Literal["auto"] | None = None
-    """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many. By
-    default that of the model's training data. With models of photographs, clusters have at least 2 % of the picture,
-    so there may be fewer."""
+    """Number of clusters, including the background, or auto: the picture's own tree of clusters says how many, and
+    a picture of one colour has one. By default that of the model's training data. With models of photographs, clusters
+    have at least 2 % of the picture, so there may be fewer."""
     uptile: int | None = None
     """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square. By
     default 4 for models of photographs, 1 for others."""
@@ -76,7 +78,8 @@ class Options(CommonOptions):
     steps: int | None = None
     """Kuramoto steps T of each block; by default as in training."""
     out: Path = Path()
-    """The folder for the files, NAME-mask.png and so on; existing files with these names are replaced."""
+    """The folder for the files, NAME-mask.png and so on; existing files with these names are replaced. Pictures
+    that differ only in their suffix get NAME-jpg-mask.png and NAME-png-mask.png."""
     format: str = "png,overlay"
     """Comma-separated list of: png (the labels as a picture with a palette), npz (key `labels`), overlay (colours on
     the picture, in its own size, enlarged if it is small), coco (all masks in one file, masks.coco.json)."""
@@ -99,8 +102,9 @@ def run(options: Options) -> int:
 
     names = expand_folders(options.images, without=tuple(FORMATS.values()))
     # Folders with pictures are no longer among the names; one without any is reported later.
-    page = any(name not in names for name in options.images) if options.page == "auto" else options.page == "yes"
-    options = replace(options, images=names)
+    folder = any(name not in names for name in options.images)
+    page = folder if options.page == "auto" else options.page == "yes"
+    options = replace(options, images=tuple(dict.fromkeys(names)))
     model = options.model if options.model is not None else choose_model(options.images)
     photos = knows_photographs(model)
     tiles = options.uptile if options.uptile is not None else _PHOTO_TILES if photos else 1
@@ -117,20 +121,24 @@ def run(options: Options) -> int:
     for name in [TOGETHER[word] for word in formats if word in TOGETHER] + [PAGE] * page:
         make_folder(options.out)
         check_writable(options.out / name)
-    wrong = False
+    wrong = 0
+    prefixes = output_prefixes(options.images)
     owners: dict[str, str] = {}  # prefix of the output files → the picture they belong to
     together = _Together("coco" in formats, page)
-    for name in dict.fromkeys(options.images):
+    for name in options.images:
         try:
-            _segment(options, formats, segmenter, side, clusters, name, owners, together)
+            _segment(options, formats, segmenter, side, clusters, name, prefixes[name], owners, together)
         except AkornError as error:
-            wrong = True
+            wrong += 1
             reason = " ".join(str(error).split())
             together.fail(name, reason)
             if options.json:
                 print_json({"image": name, "error": str(error)})
             say(f"akorn: {reason}")
-    together.write(options.out, f"{model}, {clusters} clusters, up-tiling ×{tiles}, seen at {side} × {side}")
+    together.write(options.out, f"{model}, {_counted(clusters)}, up-tiling ×{tiles}, seen at {side} × {side}")
+    if folder:
+        done = len(options.images) - wrong
+        say(f"{done:,} {'picture' if done == 1 else 'pictures'} segmented, {wrong:,} failed")
     if chosen and not wrong and not options.json:
         say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     return 2 if wrong else 0
@@ -158,6 +166,10 @@ def _check(options: Options) -> list[str]:
     return formats
 
 
+def _counted(clusters: int | str) -> str:
+    return f"{clusters} cluster{'' if clusters == 1 else 's'}"
+
+
 def _side(options: Options, segmenter: Segmenter) -> int:
     """The side at which the model sees pictures; AkornError if patches do not fit."""
     config = segmenter.model.config
@@ -181,7 +193,7 @@ def _clusters(options: Options, model: str, data_set: str | None) -> int | Liter
 
 def _segment(
     options: Options, formats: list[str], segmenter: Segmenter, side: int, clusters: int | Literal["auto"], name: str,
-    owners: dict[str, str], together: _Together,
+    prefix: str, owners: dict[str, str], together: _Together,
 ) -> None:  # fmt: skip
     """One picture, from its file to its masks. Pictures are processed one by one, so masks do not depend on others."""
     from akorn.objects.colouring import background_first
@@ -189,17 +201,24 @@ def _segment(
     from akorn.objects.model_input import read_picture
 
     picture = read_picture(name, side, segmenter.model.config.image_channels, resize=options.resize)
-    stem = Path(name).stem  # only pictures claim names: photo.json beside photo.png is no conflict
-    owner = owners.setdefault(stem, name)
+    owner = owners.setdefault(prefix, name)
     if owner != name:
         raise AkornError(f"{name}: its files would have the same names as those of {owner}")
+    if clusters == "auto" and _is_plain(picture):  # its tree would divide what differs only by the oscillators' start
+        clusters = 1
     mask = segmenter.segment(picture.pixels[None], clusters, original=_reduced(picture))[0].cpu().numpy()
     fewer = isinstance(clusters, str) or segmenter.settings.least > 0 or segmenter.settings.edges > 0
     count = int(mask.max()) + 1 if fewer else int(clusters)
     mask = mask.astype("int16" if count < 2**15 else "int32")  # masks of large photographs take memory
     labels = background_first(stretch_mask(mask, *picture.size))
-    _deliver(options, formats, segmenter, count, picture, name, labels)
+    _deliver(options, formats, segmenter, count, picture, name, prefix, labels)
     together.add(name, picture, labels)
+
+
+def _is_plain(picture: Read) -> bool:
+    """Whether a picture has one colour only, as the model sees it."""
+    channels = picture.pixels.flatten(1).int()
+    return int((channels.amax(1) - channels.amin(1)).max()) <= _PLAIN
 
 
 def _reduced(picture: Read) -> Tensor:
@@ -232,7 +251,7 @@ class _Together:
 
             step = max(1, max(height, width) // 720)  # the page shows no more than that anyway
             image, mask = picture.original[:, ::step, ::step], labels[::step, ::step]
-            words = f"{int(labels.max()) + 1} clusters, {width} × {height} pixels"
+            words = f"{_counted(int(labels.max()) + 1)}, {width} × {height} pixels"
             self.page.append(shown_picture(Path(name).name, as_rgb(image), shown_overlay(image, mask), words))
 
     def fail(self, name: str, reason: str) -> None:
@@ -261,16 +280,15 @@ class _Together:
 
 def _deliver(
     options: Options, formats: list[str], segmenter: Segmenter, clusters: int, picture: Read, name: str,
-    labels: NDArray[np.integer],
+    prefix: str, labels: NDArray[np.integer],
 ) -> None:  # fmt: skip
     """Write the files of one picture and say so."""
     import numpy as np
 
-    stem = Path(name).stem
     make_folder(options.out)
-    paths = {kind: options.out / f"{stem}{FORMATS[kind]}" for kind in formats if kind in FORMATS}
+    paths = {kind: options.out / f"{prefix}{FORMATS[kind]}" for kind in formats if kind in FORMATS}
     if options.gif:
-        paths["gif"] = options.out / f"{stem}.gif"
+        paths["gif"] = options.out / f"{prefix}.gif"
     for path in paths.values():  # either all files are written or none
         check_writable(path)
         for image in options.images:  # a picture may have the name of another one's mask
@@ -290,7 +308,7 @@ def _deliver(
     for change in (*picture.changes, *doubtful):
         say(f"{name}: {change}")
     written = ", ".join(str(path) for path in paths.values())
-    print(printable(f"{name}: {len(counts)} clusters" + (f" → {written}" if written else "")))
+    print(printable(f"{name}: {_counted(len(counts))}" + (f" → {written}" if written else "")))
 
 
 def _write(kind: str, path: Path, segmenter: Segmenter, picture: Read, labels: NDArray[np.integer]) -> None:

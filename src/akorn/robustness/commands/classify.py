@@ -33,8 +33,8 @@ class Options(CommonOptions):
         tyro.conf.Positional,
         tyro.conf.arg(metavar="IMAGE [IMAGE ...]", help_behavior_hint="(required)"),
     ] = ()
-    """Picture files (PNG, JPEG, …), or folders of them. The model sees 32 × 32 pixels: other sizes are cropped to
-    the middle square and resized."""
+    """Picture files (PNG, JPEG, …), or folders of them, without their subfolders. The model sees 32 × 32 pixels: other
+    sizes are cropped to the middle square and resized."""
     model: str = "cifar10-conv"
     """Shipped weights by name (akorn models), or a model's folder."""
     starts: int = 4
