@@ -54,7 +54,9 @@ def test_real_voc() -> None:
             assert len(np.unique(found[labels == label])) == 1  # an object is of one class
     assert (whole.labels[0] == -1).any()
     for place in ("VOCdevkit", "VOCdevkit/VOC2012"):
-        assert load(SHARED / "voc" / place, "valid").fingerprint() == pictures.fingerprint()
+        assert load(SHARED / "voc" / place, "test").fingerprint() == pictures.fingerprint()
+        with pytest.raises(AkornError, match=r"train\.txt does not exist"):  # val is for tests alone
+            load(SHARED / "voc" / place, "valid")
     with pytest.raises(AkornError, match=r"no split 'train': .*train.txt does not exist"):
         load(SHARED / "voc")
 

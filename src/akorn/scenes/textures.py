@@ -43,6 +43,7 @@ def fraction(x: Value) -> Value:
 
 def permuted(x: Value) -> Value:
     """A permutation of the whole numbers modulo 289: (34x + 1) x. All of its numbers are exact in float32."""
+    # 0.0034602076 is 1/289, which is rounded; half a step more keeps the floor right
     r = x - 289.0 * floor((x + 0.5) * 0.0034602076)
     return (34.0 * r + 1.0) * r
 
