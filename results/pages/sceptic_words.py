@@ -80,7 +80,7 @@ python examples/adversarial.py                                              # ou
 ```
 
 On an H200 the three evaluations took {shipped_seconds}, {shipped_last_seconds} and {fixed_seconds} seconds. Without a
-GPU, compare two short attacks, which took 490 seconds on two busy CPU cores:
+GPU, compare two short attacks, which take some minutes on two CPU cores:
 
 ```
 akorn eval cifar10-conv --data cifar-10-batches-py --limit 100 --attacks pgd,pgd-adaptive \\
