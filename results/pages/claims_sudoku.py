@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from results.pages import sudoku, sudoku_hard
+from results.pages import sudoku, sudoku_hard, sudoku_votes
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, always, judge
 
 CONFIRMED, REFUTED, OPEN = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.OPEN
@@ -22,7 +22,11 @@ def _board(what: str, row: str, heading: str = _OOD) -> Figure:
 
 
 def _confident(what: str, vote: str) -> Figure:
-    return Figure(what, sudoku_hard.CONFIDENT, f"AKOrN, T = 128, {vote} of 100", _OOD)
+    return Figure(what, sudoku_votes.CONFIDENT, f"AKOrN, T = 128, {vote} of 100", _OOD)
+
+
+def _of_1000(what: str, vote: str) -> Figure:
+    return Figure(what, sudoku_votes.CONFIDENT, f"AKOrN, T = 512, {vote} of 1,000", sudoku_votes.CONFIDENT.headings[2])
 
 
 def _ahead() -> Claim:
@@ -57,7 +61,7 @@ def _frequencies() -> Claim:
     one, last, total = (
         Figure(f"without Ω, {row.label.partition('T = 128, ')[2]}", sudoku.WITHOUT_OMEGA, row.label,
                sudoku.WITHOUT_OMEGA.headings[1])
-        for row in sudoku.WITHOUT_OMEGA.rows
+        for row in sudoku.WITHOUT_OMEGA.rows[:3]
     )  # fmt: skip
     figures = {
         "one": one,
@@ -80,7 +84,7 @@ def _frequencies() -> Claim:
         (CONFIRMED, f"{omega} The same holds for ours.", lambda of: gain(of) < 3),
         (REFUTED, f"{omega} Ours gains from the vote as it does with Ω.",
          lambda of: gain(of) > (of["with_sum"].mean - of["with_one"].mean) * 2 / 3),
-        (OPEN, f"{omega} Ours depends on the seed: the vote helps one training a lot and harms another.",
+        (OPEN, f"{omega} Ours depends on the seed: the vote helps one training a lot and harms the others.",
          lambda of: of["sum"].spread > 10),
         (OPEN, f"{omega} Ours gains from the vote, but less than with Ω.", always),
     )  # fmt: skip
@@ -206,17 +210,23 @@ SUDOKU = Section(
             "Larger votes solve most of the hard boards",
             CONFIRMED,
             "The paper gives the same figure for both votes. Ours are on 1,000 OOD boards, spread evenly over the"
-            " 18,000: {steps.seeds} behind the vote of 1,000, {votes.seeds} behind that of 4,096. The seed is the best"
-            " of three on validation boards.",
+            " 18,000: {steps.seeds} behind the vote of 1,000, {votes.seeds}, the best of three on validation boards,"
+            " behind that of 4,096. With 1,000 starts two of our models reach the paper's figure. The energy of the"
+            " third is a poorer judge, so its vote stays far below, though its starts solve nearly as many boards."
+            " The confidence vote is right on nearly every board that any of the 1,000 starts solves, whatever the"
+            " model.",
             {
-                "steps": Figure("T = 512, energy vote of 1,000", sudoku.LARGE, sudoku.LARGE.rows[0].label,
-                                sudoku.LARGE.headings[0]),
+                "steps": _of_1000("T = 512, energy vote of 1,000", "energy vote"),
+                "confidence": _of_1000("beyond the paper: the same starts, vote by confidence", "confidence vote"),
+                "any": _of_1000("any of the 1,000 starts is right", "any start"),
                 "votes": Figure("T = 128, energy vote of 4,096", sudoku.LARGE, sudoku.LARGE.rows[1].label,
                                 sudoku.LARGE.headings[0]),
             },
-            lambda of: all(each.reaches_the_paper for each in of.values()),
+            lambda of: of["votes"].reaches_the_paper and of["confidence"].mean >= of["steps"].paper_mean
+            and sum(record["metrics"]["sum"] >= of["steps"].paper_mean for record in of["steps"].records) == 2
+            and of["confidence"].mean > of["any"].mean - 1,
             "{steps.paper} % of OOD boards",
-            "{steps} and {votes}, of 1,000 boards",
+            "{steps} and {votes}, of 1,000 boards; by confidence {confidence}",
         ),
         _ahead(),
         _frequencies(),

@@ -19,15 +19,8 @@ from akorn.ledger.tables import Cell, chosen
 from akorn.sudoku.plots import plot_accuracy_of_each, plot_by_nodes
 from results.pages.mends import mended_training
 from results.pages.render import RECORDS, ROOT
-from results.pages.sudoku_hard import (
-    BY_NODES,
-    FORUM,
-    HARDEST,
-    MAGICTOUR,
-    OVER_VOTES,
-    by_nodes,
-    with_effort,
-)
+from results.pages.sudoku_hard import BY_NODES, FORUM, HARDEST, MAGICTOUR, by_nodes, with_effort
+from results.pages.sudoku_votes import OVER_VOTES
 from results.pages.trials import is_trial
 
 VOTES = {"any": "any start is right", "confidence": "confidence", "sum": "energy, summed", "last": "energy, last step"}

@@ -1,93 +1,13 @@
-"""Sudoku's tables about votes over the number of starts, and about hard boards. Torch-free."""
+"""Sudoku's tables about hard boards. Torch-free."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from akorn.ledger.records import Record, recipe_of
+from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
 from akorn.runtime.nested import flatten
-
-ID, OOD = ("test-id", 1000), ("test-ood", 18000)
-
-
-def roc_area(name: str) -> Callable[[Record], float | None]:
-    """An area under the ROC curve of a record, in percent."""
-
-    def value(record: Record) -> float | None:
-        area = record["metrics"].get(name)
-        return None if area is None else 100.0 * float(area)
-
-    return value
-
-
-_COUNTS = (1, 4, 16, 64, 100)
-
-
-def _over_votes(name: str, count: int) -> Callable[[Record], float | None]:
-    """A vote's accuracy among this many starts."""
-
-    def value(record: Record) -> float | None:
-        told = (record.get("extra") or {}).get("over_votes") or {}
-        places = told.get("votes", [])
-        return told.get(name, [None] * len(places))[places.index(count)] if count in places else None
-
-    return value
-
-
-def _voted_on(data: tuple[str, int], steps: int, votes: int) -> Callable[[Record], bool]:
-    """Votes of models by the paper's protocol, if the record has every vote over K."""
-    wanted = {
-        "kind": "eval", "config.data": data[0], "config.boards": data[1], "config.steps": steps, "config.votes": votes
-    }  # fmt: skip
-
-    def match(record: Record) -> bool:
-        told = "over_votes" in (record.get("extra") or {})
-        return told and recipe_of(record) == "sudoku_akorn" and matches(record, wanted)
-
-    return match
-
-
-OVER_VOTES = Table(
-    "Votes over the number of starts, on 18,000 OOD boards",
-    (*(f"K = {count}" for count in _COUNTS), "AUROC"),
-    tuple(
-        Row(label, (*(Cell(_over_votes(name, count), _voted_on(OOD, 128, 100)) for count in _COUNTS),
-                    Cell(roc_area(area), _voted_on(OOD, 128, 100))))
-        for label, name, area in (
-            ("the lowest energy at the last step", "last", "auroc_last"),
-            ("the lowest energy, summed over the steps", "sum", "auroc"),
-            ("the highest confidence", "confidence", "auroc_confidence"),
-            ("the best mean rank by both", "both", "auroc_both"),
-            ("any start is right, which no vote can surpass", "any", ""),
-            ("boards on which summed energy and confidence choose the same answer", "agree", ""),
-            ("right, of these", "agreed", ""),
-        )
-    ),
-    note="AKOrN by the paper's protocol at T = 128, in percent; all rows use the same starts.",
-)  # fmt: skip
-
-CONFIDENT = Table(
-    "The confidence vote on the paper's model",
-    ("ID, 1,000 boards", "OOD, 18,000 boards", "OOD, 1,000 boards evenly spread"),
-    tuple(
-        Row(
-            f"AKOrN, T = {steps}, {label} of {votes:,}",
-            tuple(
-                Cell(
-                    _over_votes("any", votes) if metric == "any" else metric,
-                    _voted_on(data, steps, votes),
-                    paper if metric == "sum" and data != ID else "–",
-                )
-                for data in (ID, OOD, ("test-ood", 1000))
-            ),
-        )
-        for steps, votes, paper in ((128, 100, "81.6 ± 1.5"), (512, 1000, "89.5 ± 2.5"))
-        for label, metric in (("energy vote", "sum"), ("confidence vote", "confidence"), ("any start", "any"))
-    ),
-    note="The same models and starts, by the paper's vote and by confidence: the mean over the blanks of the highest"
-    " probability, “C-voting” (arXiv 2604.13521).",
-)
+from results.pages.sudoku_votes import OOD
 
 LIMIT, ON_CPU = "64x2048", "64x256"  # of `akorn solve` on a GPU and on a CPU
 FORUM, HARDEST, MAGICTOUR = ("forum-valid", 500), ("hardest-1106", 375), ("magictour", 1408)
@@ -175,6 +95,33 @@ HARD = Table(
     " start); it solves fewer of the 1106 boards than the weights halfway do. `sudoku-base` is the solver that shipped"
     " before. Some of the boards share their solution with a board of the training files: see below.",
     digits=2,
+)
+
+FAMOUS = ("famous", 8)
+
+
+def _solved_of(record: Record) -> str | None:
+    accuracy, boards = record["metrics"].get("board_accuracy"), record["config"].get("boards")
+    return None if accuracy is None or boards is None else f"{round(accuracy * boards / 100)} of {boards}"
+
+
+WELL_KNOWN = Table(
+    "Eight boards that are well known as hard",
+    ("solved", "sample-steps per board", "seconds for all eight"),
+    tuple(
+        Row(
+            f"`sudoku`, {draw} draw of starts and symmetries",
+            tuple(
+                Cell(metric, _solved("sudoku", FAMOUS, LIMIT, True, number))
+                for metric in (_solved_of, "sample_steps_per_board", "seconds")
+            ),
+        )
+        for number, draw in enumerate(("first", "second", "third"))
+    ),
+    note="AI Escargot, Easter Monster, Golden Nugget, Platinum Blonde, Fata Morgana, Cheese, and two boards that Arto"
+    " Inkala published in 2010 and 2012, with at most 64 starts and T = 2,048 on one H200 that had other work too. None"
+    " of the files for training has a board with the same solution, up to symmetry. AI Escargot and Easter Monster are"
+    " not solved, and the solver says that it is not sure of its answers to them.",
 )
 
 NODES = ("1", "2-10", "11-30", "31-100", "101-300", "301-1000", "1001+")
