@@ -50,7 +50,7 @@ def plot_energy_over_steps(
 def plot_energy_histogram(
     sets: Mapping[str, tuple[ArrayLike, ArrayLike]], out: str | Path, *, bins: int = 60, name: str = "energy"
 ) -> Path:
-    """Histograms of the energies of correct and of wrong answers, with the AUROC of low energy in the title.
+    """Histograms of the energies of correct and of wrong answers, with the AUROC of low energy above them.
 
     Energies of different boards differ with their givens, so each is shown relative to its board's mean, and boards
     whose answers are all correct or all wrong are left out. sets: (energies, correct) by label, [boards, starts] each.
@@ -71,7 +71,8 @@ def plot_energy_histogram(
             text = f"{word} ({int(chosen.sum()):,})"
             axis.hist(values[chosen], edges.tolist(), color=colour, alpha=0.6, label=text)
         measured = "no board with both kinds" if np.isnan(score) else f"AUROC {score:.3f}, {telling.sum()} boards"
-        axis.set(title=f"{label}: {measured}", xlabel=f"{name}, minus its board's mean")
+        axis.set_title(f"{label}\n{measured}", fontsize=10)  # two lines: panels side by side are narrow
+        axis.set_xlabel(f"{name}, minus its board's mean")
         axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.legend(frameon=False)
     return _save(figure, out)
