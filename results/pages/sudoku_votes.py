@@ -57,7 +57,6 @@ OVER_VOTES = Table(
             ("the lowest energy at the last step", "last", "auroc_last"),
             ("the lowest energy, summed over the steps", "sum", "auroc"),
             ("the highest confidence", "confidence", "auroc_confidence"),
-            ("the best mean rank by both", "both", "auroc_both"),
             ("any start is right, which no vote can surpass", "any", ""),
             ("boards on which summed energy and confidence choose the same answer", "agree", ""),
             ("right, of these", "agreed", ""),

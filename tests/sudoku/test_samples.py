@@ -35,6 +35,16 @@ def test_votes_over_k() -> None:
     assert all(told[vote][k] <= told["any"][k] for vote in SAMPLES.votes for k in range(3))
 
 
+def test_starts_of_equal_confidence_share_a_rank() -> None:
+    energy = np.array([[-2, -3, -1], [-1, -3, -2]], dtype=np.float32)
+    correct = np.array([[False, True, False], [False, True, False]])
+    tied = Samples(energy, energy, np.ones_like(energy), correct)
+    last_first = Samples(*(values[:, ::-1] for values in (energy, energy, tied.confidence, correct)))
+    np.testing.assert_array_equal(tied.score("both")[:, ::-1], last_first.score("both"))
+    assert tied.winners("both").tolist() == [1, 1]  # the energy decides
+    assert tied.auroc("both") == last_first.auroc("both") == 1.0
+
+
 def test_without_energy_there_is_confidence_alone() -> None:
     told = Samples(None, None, CONFIDENCE, RIGHT, ANSWER).over_votes()
     assert set(told) == {"votes", "confidence", "any"}

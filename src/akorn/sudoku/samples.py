@@ -104,9 +104,15 @@ class Samples:
 
 
 def _ranks(values: Floats) -> Floats:
-    """[B, K]: how many of a board's starts have a smaller value; values that are not finite have the lowest rank."""
-    sortable = np.where(np.isfinite(values), values, -np.inf)
-    return sortable.argsort(1, kind="stable").argsort(1, kind="stable").astype(np.float32)
+    """[B, K]: each start's rank among those of its board; values that are not finite have the lowest."""
+    return np.stack([_mean_ranks(row) for row in np.where(np.isfinite(values), values, -np.inf)]).astype(np.float32)
+
+
+def _mean_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The rank of every value of a list, from 1; equal values share their mean rank."""
+    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]
+    return ranks
 
 
 def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
@@ -120,9 +126,7 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
     count, rest = int(labels.sum()), int((~labels).sum())
     if not count or not rest:
         return float("nan")
-    _, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]  # equal values share their mean rank, from 1
-    return float((ranks[labels].sum() - count * (count + 1) / 2) / (count * rest))
+    return float((_mean_ranks(values)[labels].sum() - count * (count + 1) / 2) / (count * rest))
 
 
 def within_auroc(scores: ArrayLike, positive: ArrayLike) -> float:
