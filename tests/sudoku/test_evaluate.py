@@ -156,6 +156,12 @@ def test_the_most_confident_start_wins() -> None:
     np.testing.assert_array_equal(found.confidence, found.samples.confidence.max(1))
 
 
+def test_probabilities_of_many_starts_add_up() -> None:
+    """Whole numbers of 32 bits overflow here: every start is nearly sure, and adds almost 65,536."""
+    found = evaluate(fake(limit=-torch.inf), PUZZLES[:1], SOLUTIONS[:1], votes=33_000, chunk=1000)
+    assert found.accuracies["average"] == 100
+
+
 def test_confidence_is_the_mean_over_the_blanks() -> None:
     chances = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.9, 0.0], [0.2, 0.2, 0.6]]]).expand(3, 3, 3)
     puzzles = torch.tensor([[0, 2, 0], [1, 0, 3], [1, 2, 3]])

@@ -133,7 +133,7 @@ class Tally:
     """By "last" and "sum" energy and by "confidence" (its value is the negative confidence), and each of them among
     valid boards only: "last-valid" and so on; "first" is the answer of the first start, with value 0."""
     counts: Tensor | None  # [B, 81, 9] int32: how often each digit was answered
-    chances: Tensor | None  # [B, 81, 9] int32: sums of probabilities, in units of 1/65536
+    chances: Tensor | None  # [B, 81, 9] int64: sums of probabilities, in units of 1/65536
     right: Tensor | None  # [B] int64: how many starts solved the board, if solutions are known
     last: Tensor | None = None  # [B, K] float32, if samples are kept
     total: Tensor | None = None  # [B, K] float32
@@ -203,7 +203,7 @@ def _empty(boards: int, config: VoteConfig, energy: bool, known: bool, device: t
     return Tally(
         {name: Best.empty(boards, device) for name in names},
         zeros(81, 9, dtype=torch.int32) if config.squares else None,
-        zeros(81, 9, dtype=torch.int32) if config.squares else None,
+        zeros(81, 9, dtype=torch.int64) if config.squares else None,
         zeros(dtype=torch.int64) if known else None,
         zeros(config.votes, dtype=torch.float32) if keep and energy else None,
         zeros(config.votes, dtype=torch.float32) if keep and energy else None,
@@ -246,7 +246,7 @@ def _take(
     if tally.counts is not None and tally.chances is not None:
         hot = torch.nn.functional.one_hot(digits - 1, 9).int()
         tally.counts.index_add_(0, board, hot)
-        tally.chances.index_add_(0, board, (chances * _FIXED).round().int())
+        tally.chances.index_add_(0, board, (chances * _FIXED).round().long())
     if solutions is not None and tally.right is not None:
         truth = torch.cat([solutions, solutions.new_zeros(1, 81)])[board]
         correct = (answer == truth).all(1)  # [S]; givens are always right
