@@ -1,5 +1,10 @@
 """Packs: what is written is read back, in any number of parts, and damaged files are refused."""
 
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +67,68 @@ def test_nothing_is_left_of_a_pack_that_failed(tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="there is no picture to pack"):
         write_pack(tmp_path / "a.pack", [], FACTS)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("written", range(6))  # each of three parts is written, and then completed
+def test_nothing_is_left_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    write, calls = Path.write_bytes, iter(range(7))
+
+    def fail(path: Path, content: bytes) -> int:
+        full = next(calls) == written
+        count = write(path, content[: len(content) // 2] if full else content)
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return count
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(AkornError, match=r"cannot be written \(No space left on device\)"):
+        write_pack(tmp_path / "a.pack", entries(3), FACTS, 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_there_stays_alone(tmp_path: Path) -> None:
+    other = tmp_path / "a-00002-of-00003.pack"
+    other.write_bytes(b"precious")
+    with pytest.raises(AkornError, match=r"a-00002-of-00003.pack already exists"):
+        write_pack(tmp_path / "a.pack", entries(3), FACTS, 1)
+    assert list(tmp_path.iterdir()) == [other]
+    assert other.read_bytes() == b"precious"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a system's locks")
+def test_a_pack_is_written_once_at_a_time(tmp_path: Path) -> None:
+    def slow() -> Iterator[Entry]:
+        first, *others = entries(3)
+        yield first
+        with pytest.raises(AkornError, match=rf"a.pack cannot be written now: .* \(process {os.getpid()}\)"):
+            write_pack(tmp_path / "a.pack", entries(7), FACTS, 1)
+        write_pack(tmp_path / "b.pack", entries(2), FACTS)
+        yield from others
+
+    files = write_pack(tmp_path / "a.pack", slow(), FACTS, 1)
+    assert [name for file in files for name in Pack(file).names] == [f"a/{n}.jpg" for n in range(3)]
+    assert sorted(tmp_path.iterdir()) == [*files, tmp_path / "b.pack"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a system's locks")
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    killed = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_packs import FACTS, entries, write_pack
+
+def some():
+    yield from entries(3)
+    os._exit(1)
+
+write_pack(Path({str(tmp_path / "a.pack")!r}), some(), FACTS, 1)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".tmp-")
+    files = write_pack(tmp_path / "a.pack", entries(3), FACTS)
+    assert list(tmp_path.iterdir()) == files
 
 
 def test_damaged_packs_are_refused(tmp_path: Path) -> None:

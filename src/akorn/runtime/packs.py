@@ -16,9 +16,13 @@ import hashlib
 import io
 import json
 import re
+import shutil
+import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from akorn.errors import AkornError
-from akorn.runtime.files import replacing
+from akorn.runtime.files import check_writable
+from akorn.runtime.lock import FILE, only_run
 
 SUFFIX = ".pack"
 _FORMAT, _VERSION = "akorn-pack", 1
@@ -101,28 +106,27 @@ def decode_picture(content: bytes, where: str) -> Image.Image:
 def write_pack(path: Path, entries: Iterable[Entry], facts: PackFacts, part_bytes: int | None = None) -> list[Path]:
     """Write the entries into one file, or into parts of at most about so many bytes; returns the files.
 
-    Nothing is left behind if something goes wrong on the way.
+    They appear when all are complete. Nothing is left behind if something goes wrong on the way. AkornError if one of
+    them exists already, or if another process is writing this pack.
     """
-    waiting: list[Path] = []
-    held: list[Entry] = []
-    room = 0
-    try:
+    with _hidden_folder(path) as folder:
+        waiting: list[Path] = []
+        held: list[Entry] = []
+        room = 0
         for entry in entries:
             if part_bytes is not None and held and room + len(entry) > part_bytes:
-                waiting.append(_write_part(path, held, len(waiting)))
+                waiting.append(_write_part(path, folder / f"{len(waiting)}{SUFFIX}", held))
                 held, room = [], 0
             held.append(entry)
             room += len(entry)
         if not held:
             raise AkornError(f"{path}: there is no picture to pack")
-        waiting.append(_write_part(path, held, len(waiting)))
-        names = [part_name(path, number + 1, len(waiting)) for number in range(len(waiting))]
-        for number, (temporary, name) in enumerate(zip(waiting, names, strict=True), 1):
-            _finish(temporary, name, facts, number, len(waiting))
+        waiting.append(_write_part(path, folder / f"{len(waiting)}{SUFFIX}", held))
+        for part, file in enumerate(waiting, 1):
+            _finish(path, file, facts, part, len(waiting))
+        names = [part_name(path, part, len(waiting)) for part in range(1, len(waiting) + 1)]
+        _move(waiting, names)
         return names
-    finally:
-        for temporary in waiting:
-            temporary.unlink(missing_ok=True)
 
 
 def part_name(path: Path, part: int, parts: int) -> Path:
@@ -210,8 +214,33 @@ class _Blobs:
         return bytes(self.content[start : int(self.ends[index])].data)
 
 
-def _write_part(path: Path, entries: list[Entry], number: int) -> Path:
-    """The arrays of a part, in a hidden file beside the pack."""
+@contextmanager
+def _hidden_folder(path: Path) -> Iterator[Path]:
+    """A folder beside the pack in which its parts grow; AkornError if another process has one for the same pack.
+
+    Its name is new, so that packs never mix, even on disks without locks. What killed commands left is removed.
+    """
+    check_writable(path)
+    prefix = f".tmp-{path.name}-"
+    for other in path.parent.glob(f"{escape(prefix)}*"):
+        with suppress(OSError):
+            if not (other / FILE).read_text().strip():
+                continue  # the disk has no locks, so nobody knows whether someone still writes there
+            try:
+                with only_run(other):
+                    shutil.rmtree(other)
+            except AkornError as error:
+                raise AkornError(f"{path} cannot be written now: {error}") from None
+    try:
+        own = tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _not_written(path, error) from error
+    with own as name, only_run(Path(name)):
+        yield Path(name)
+
+
+def _write_part(path: Path, file: Path, entries: list[Entry]) -> Path:
+    """The arrays of a part; returns the file."""
     arrays: dict[str, NDArray[Any]] = {}
     lists: dict[str, list[bytes | None]] = {
         "pictures": [entry.picture for entry in entries],
@@ -226,25 +255,41 @@ def _write_part(path: Path, entries: list[Entry], number: int) -> Path:
         arrays[f"{kind}.ends"] = np.cumsum([len(blob) for blob in known], dtype=np.int64)
     text = "\n".join(entry.name.replace("\n", " ") for entry in entries).encode(errors="surrogateescape")
     arrays["names"] = np.frombuffer(zlib.compress(text, 9), np.uint8)
-    target = path.with_name(f".tmp-{path.stem}-{number}{path.suffix}")
+    _save(path, file, arrays, {"format": _FORMAT})
+    return file
+
+
+def _finish(path: Path, file: Path, facts: PackFacts, part: int, parts: int) -> None:
+    """Give a part its metadata, now that the number of parts is known."""
+    with safe_open(file, framework="np") as opened:
+        arrays = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    said = json.dumps(asdict(facts) | {"part": part, "parts": parts})
+    _save(path, file, arrays, {"format": _FORMAT, "version": str(_VERSION), "facts": said})
+
+
+def _save(path: Path, file: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> None:
     try:
-        target.write_bytes(save(arrays, {"format": _FORMAT}))
+        file.write_bytes(save(arrays, metadata))
     except OSError as error:
-        raise AkornError(f"{path}: cannot be written ({error.strerror or error})") from error
-    return target
+        raise _not_written(path, error) from error
 
 
-def _finish(temporary: Path, name: Path, facts: PackFacts, part: int, parts: int) -> None:
-    """Give a part its metadata, now that the number of parts is known, and its name."""
-    with safe_open(temporary, framework="np") as file:
-        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    said = {"format": _FORMAT, "version": str(_VERSION), "facts": json.dumps(asdict(facts) | _place(part, parts))}
-    with replacing(name) as target:
-        target.write_bytes(save(arrays, said))
+def _move(files: list[Path], names: list[Path]) -> None:
+    """Give complete files their names: all of them, or none."""
+    with ExitStack() as undo:
+        for file, name in zip(files, names, strict=True):
+            if name.exists():
+                raise AkornError(f"{name} already exists; choose another name or remove it")
+            try:
+                file.rename(name)
+            except OSError as error:
+                raise _not_written(name, error) from error
+            undo.callback(name.unlink, missing_ok=True)
+        undo.pop_all()
 
 
-def _place(part: int, parts: int) -> dict[str, int]:
-    return {"part": part, "parts": parts}
+def _not_written(path: Path, error: OSError) -> AkornError:
+    return AkornError(f"{path}: cannot be written ({error.strerror or error})")
 
 
 def _facts(path: Path, metadata: Mapping[str, str]) -> PackFacts:
