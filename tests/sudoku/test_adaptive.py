@@ -216,6 +216,20 @@ def test_solving_with_an_effort(boards: tuple[Tensor, Tensor]) -> None:
     assert all(answer.valid and not answer.at_limit for answer in right)
 
 
+@pytest.mark.parametrize("config", [replace(SMALL, blocks=2), ItrSAConfig(channels=16, heads=2, blocks=2)])
+def test_an_early_answer_of_several_blocks_is_replayed(config: object) -> None:
+    solver = Solver(net(config), "cpu")
+    answer = solver.solve(EXAMPLES["easy"], effort=Effort(4, 64, sure=0.01))
+    assert (answer.steps, answer.round_steps) == (CHECK, 64)  # the first block took all 64
+    frames = list(solver.watch(EXAMPLES["easy"], CHECK, symmetries=True, round_steps=answer.round_steps))
+    assert len(frames) == CHECK
+    assert "".join(map(str, frames[-1].digits)) == answer.board
+    blank = np.array([given == "0" for given in answer.puzzle])
+    assert frames[-1].confidence[blank].mean() == pytest.approx(answer.confidence, abs=1e-4)
+    if answer.energy is not None:
+        assert sum(frame.energy or 0.0 for frame in frames) == pytest.approx(answer.energy, rel=1e-4)
+
+
 @pytest.mark.parametrize("symmetries", [True, False])
 def test_starts_of_a_model_without_randomness_differ_by_their_symmetries_alone(symmetries: bool) -> None:
     solver = Solver(net(ItrSAConfig(channels=16, heads=2)), "cpu")

@@ -59,6 +59,9 @@ class Answer:
     """Whether adaptive effort ended at its limit, without an answer that is good enough."""
     symmetries: bool = False
     """Whether all starts but the first saw the board under a symmetry, as with adaptive effort; for `Solver.watch`."""
+    round_steps: int | None = None
+    """With adaptive effort the steps T of the round that ended it, of which the winning start may have taken only the
+    first; all blocks but the last took T. None without; for `Solver.watch`."""
 
 
 @dataclass(frozen=True)
@@ -221,21 +224,30 @@ class Solver:
             found.start.tolist(),
             found.used.tolist(),
             (~found.sure(effort)).tolist(),
+            [rounds[number][1] for number in found.round.tolist()],
         )
         return [
-            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open, effort.symmetries)
-            for puzzle, answer, energy, confidence, steps, votes, start, used, open in zip(
+            _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open, effort.symmetries, total)
+            for puzzle, answer, energy, confidence, steps, votes, start, used, open, total in zip(
                 boards, *columns, strict=True
             )
         ]
 
     @torch.no_grad()
     def watch(
-        self, puzzle: Puzzle, steps: int = 64, seed: int = 0, start: int = 0, *, symmetries: bool = False
+        self,
+        puzzle: Puzzle,
+        steps: int = 64,
+        seed: int = 0,
+        start: int = 0,
+        *,
+        symmetries: bool = False,
+        round_steps: int | None = None,
     ) -> Iterator[Frame]:
         """The board after each step, from the start with that number.
 
-        An answer's `start` and `symmetries` replay how it was found.
+        An answer's `steps`, `start`, `symmetries` and `round_steps` replay how it was found. Of a model with several
+        blocks, all but the last take `round_steps`, by default `steps`.
         """
         board = _parse(puzzle)
         digits = torch.from_numpy(board)[None].to(self.device)
@@ -243,13 +255,15 @@ class Solver:
         if self.model.random_start:
             x0 = start_noise(keys, number, seed, (81, self.model.channels))
         seen = turned(keys, number, seed) if symmetries else None
+        several = getattr(getattr(self.model, "config", None), "blocks", 1) > 1  # a single block does not know T
+        total = max(steps, round_steps or 0) if several else steps
         with voting.numerics(self.precision, self.model):
-            result = self.model.evolve(digits if seen is None else seen.image(digits), steps, x0=x0, each_step=True)
-        logits = result.step_logits  # [T, 1, 81, 9]
-        assert logits is not None  # requested above
+            result = self.model.evolve(digits if seen is None else seen.image(digits), total, x0=x0, each_step=True)
+        assert result.step_logits is not None  # requested above
+        logits = result.step_logits[:steps]  # [T, 1, 81, 9]
         logits = logits if seen is None else seen.back(logits)
         chance, digit = logits[:, 0].softmax(-1).cpu().max(-1)  # [T, 81] each
-        energies = result.energies[:, 0].tolist() if result.energies is not None else [None] * steps
+        energies = result.energies[:steps, 0].tolist() if result.energies is not None else [None] * steps
         for step, energy in enumerate(energies):
             filled = np.where(board > 0, board, digit[step].numpy().astype(np.uint8) + 1)
             sure = np.where(board > 0, 1.0, chance[step].numpy()).astype(np.float32)
@@ -268,10 +282,11 @@ def _answer(
     effort: int,
     at_limit: bool = False,
     symmetries: bool = False,
+    round_steps: int | None = None,
 ) -> Answer:
     return Answer(
         format_board(puzzle), format_board(answer), is_valid_solution(answer, puzzle), energy, confidence,
-        tuple(conflicts(answer)), steps, votes, start, seed, effort, at_limit, symmetries,
+        tuple(conflicts(answer)), steps, votes, start, seed, effort, at_limit, symmetries, round_steps,
     )  # fmt: skip
 
 
