@@ -107,6 +107,26 @@ def test_assignments_are_balanced() -> None:
     assert float((scores.softmax(1) / 1).mean(0)[0]) > 0.28
 
 
+@pytest.mark.parametrize("temperature", [0.001, 0.01, 0.05, 1.0])
+def test_all_rows_of_assignments_sum_to_one(temperature: float) -> None:
+    scores = 2 * torch.rand(60, 5, generator=seeded()) - 1
+    scores[0] = -1.0
+    weight = (torch.arange(60) % 3 > 0).float()
+    shares = balanced(scores, weight, temperature)
+    torch.testing.assert_close(shares.sum(1), torch.ones(60))
+    torch.testing.assert_close(shares[weight > 0], balanced(scores[weight > 0], torch.ones(40), temperature))
+    torch.testing.assert_close(balanced(scores, torch.zeros(60), temperature).sum(1), torch.ones(60))
+
+
+def test_balancing_divides_by_columns_and_rows_in_turn() -> None:
+    scores = 2 * torch.rand(60, 5, generator=seeded()) - 1
+    expected = (scores.double() / 0.1).exp()
+    for _ in range(3):
+        expected = expected / expected.sum(0)
+        expected = expected / expected.sum(1, keepdim=True)
+    torch.testing.assert_close(balanced(scores, torch.ones(60), 0.1), expected.float())
+
+
 def test_regions_follow_colours() -> None:
     images = torch.zeros(2, 3, 32, 32)
     images[:, 0, :, :8], images[:, 2, :, 8:] = 1, 1

@@ -55,13 +55,15 @@ def swapped_prediction(first: Tensor, second: Tensor, valid: Tensor, prototypes:
 def balanced(scores: Tensor, weight: Tensor, temperature: float = 0.05) -> Tensor:
     """Soft assignments [P, K] of points to prototypes, each of which gets about the same share (Sinkhorn).
 
-    Rows with weight 0 take no part; all rows sum to 1.
+    All rows sum to 1. weight: [P], how much each row counts in the shares; those with 0 do not count.
     """
-    shares = torch.exp((scores - scores.amax()) / temperature) * weight[:, None]
+    counted = weight.log()[:, None]
+    shares = scores / temperature  # their logarithms: at low temperatures the shares themselves would underflow
     for _ in range(_ROUNDS):
-        shares = shares / shares.sum(0, keepdim=True).clamp(min=1e-12)
-        shares = shares / shares.sum(1, keepdim=True).clamp(min=1e-12)
-    return shares
+        total = (shares + counted).logsumexp(0, keepdim=True)
+        shares = shares - total.masked_fill(total == -torch.inf, 0)  # if no row counts
+        shares = shares.log_softmax(1)
+    return shares.exp()
 
 
 def projection(channels: int) -> nn.Sequential:
