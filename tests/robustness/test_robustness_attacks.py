@@ -93,6 +93,24 @@ def test_of_several_restarts_the_worst_is_kept() -> None:
     assert (often > once + 1e-3).sum() > 8
 
 
+def test_one_loss_of_nan_does_not_end_the_attack() -> None:
+    images, labels = template_pictures(10, 0.1, 0.49)
+    x = as_float(images)
+    model, calls = Templates(), []
+
+    class FailsOnce(nn.Module):
+        random_start = False
+
+        def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+            calls.append(len(x))
+            return model(x) * torch.nan if len(calls) == 1 else model(x)
+
+    adversarial = PGD(0.1, 3)(FailsOnce(), x, labels, generator())
+    with torch.no_grad():
+        before, after = (per_picture(model(y), labels, "cross-entropy") for y in (x, adversarial))
+    assert (after > before).all()
+
+
 def test_gradients_are_averaged_over_starts() -> None:
     images, labels = template_pictures(10)
     x = as_float(images)

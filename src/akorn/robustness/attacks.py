@@ -79,8 +79,9 @@ class PGD:
 
         def keep(point: Tensor, loss: Tensor) -> None:
             nonlocal best, highest
-            best = torch.where((loss > highest)[:, None, None, None], point, best)
-            highest = torch.maximum(loss, highest)
+            higher = loss > highest  # NaN never is
+            best = torch.where(higher[:, None, None, None], point, best)
+            highest = torch.where(higher, loss, highest)
 
         for _ in range(self.restarts):
             place = torch.rand(images.shape, generator=generator, device=images.device, dtype=images.dtype)
