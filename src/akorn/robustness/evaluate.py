@@ -159,7 +159,8 @@ def attacked_score(
 ) -> Score:
     """The score on adversarial pictures, made for this model, or for `source` and transferred.
 
-    The pictures are scored with starts that the attack has not seen. keep: called with the adversarial pictures.
+    The pictures are scored with starts that the attack has not seen. keep: a list to which the adversarial pictures of
+    each batch are appended.
     """
     settings = settings if settings is not None else EvalSettings()
     victim = source if source is not None else model
