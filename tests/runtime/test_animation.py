@@ -1,4 +1,4 @@
-"""Animated GIFs: pages, times and palette; whole or not there. (Videos: tests of the simulator.)"""
+"""Animated GIFs: pages, times and palette; videos; whole or not there. (More: tests of the simulator.)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 from akorn.errors import AkornError
-from akorn.runtime.animation import write_gif
+from akorn.runtime.animation import write_gif, write_mp4
 
 COLOURS = ("red", "lime", "blue")
 
@@ -47,4 +47,13 @@ def test_what_cannot_be_leaves_nothing(tmp_path: Path) -> None:
         write_gif(tmp_path / "a.gif", [], milliseconds=100)
     with pytest.raises(AkornError, match="nowhere"):
         write_gif(tmp_path / "nowhere" / "a.gif", pages(), milliseconds=100)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_ffmpeg_says_is_shown(tmp_path: Path) -> None:
+    frames = np.zeros((200, 30, 30, 3), np.uint8)  # more than a pipe holds, and one less than a buffer
+    with pytest.raises(AkornError, match=r"a.mp4: cannot be written \(ffmpeg could not write .* \"0\" as video rate"):
+        write_mp4(tmp_path / "a.mp4", frames, 0)
+    with pytest.raises(ValueError, match="at least one picture"):
+        write_mp4(tmp_path / "a.mp4", [], 10)
     assert not list(tmp_path.iterdir())

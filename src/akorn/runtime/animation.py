@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 _SHORTEST = 20  # milliseconds: the shortest duration that browsers respect
+_NONE = "an animation needs at least one picture"
 
 
 def write_gif(
@@ -50,7 +53,7 @@ def write_gif(
     with replacing(path) as temporary:
         drawn = list(pages)
         if not drawn:
-            raise ValueError("an animation needs at least one picture")
+            raise ValueError(_NONE)
         common = palette if palette is not None else _common_palette(drawn)
         first, *others = (page.quantize(palette=common, dither=Image.Dither.NONE) for page in drawn)
         durations = [milliseconds] * len(others) + [hold]
@@ -77,24 +80,25 @@ def write_mp4(path: str | Path, frames: Iterable[Pixels], rate: int) -> None:
 
     with replacing(path) as temporary:
         rest = iter(frames)
-        first = next(rest)
+        first = next(rest, None)
+        if first is None:
+            raise ValueError(_NONE)
         height, width, _ = first.shape
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
         command += ["-s", f"{width}x{height}", "-r", str(rate), "-i", "-", "-an", "-c:v", "libx264", "-crf", "18"]
         command += ["-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4", str(temporary)]
         with tempfile.TemporaryFile() as complaints:
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=complaints) as ffmpeg:
+            # If ffmpeg stops early, its error message follows. Popen closes the pipe, which may fail once more.
+            with (
+                suppress(BrokenPipeError),
+                subprocess.Popen(command, stdin=subprocess.PIPE, stderr=complaints) as ffmpeg,
+            ):
                 if ffmpeg.stdin is None:
                     raise RuntimeError("the pipe to ffmpeg was not opened")
-                try:
-                    ffmpeg.stdin.write(first.tobytes())
-                    for frame in rest:
-                        ffmpeg.stdin.write(frame.tobytes())
-                    ffmpeg.stdin.close()
-                except BrokenPipeError:
-                    pass  # it stopped early; its error message follows
+                for frame in chain([first], rest):
+                    ffmpeg.stdin.write(frame.tobytes())
             complaints.seek(0)
-            reason = complaints.read().decode(errors="replace").strip()
+            reason = "; ".join(complaints.read().decode(errors="replace").splitlines())
         if ffmpeg.returncode:
             reason = reason or f"status {ffmpeg.returncode}"
             raise OSError(f"ffmpeg could not write the video: {reason}")  # `replacing` adds the file's name
