@@ -1,10 +1,11 @@
-"""Animated GIFs: pages, times and palette; videos; whole or not there. (More: tests of the simulator.)"""
+"""Animated GIFs: pages, times and palette; videos of any size; whole or not there. (More: tests of the simulator.)"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
@@ -48,6 +49,17 @@ def test_what_cannot_be_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(AkornError, match="nowhere"):
         write_gif(tmp_path / "nowhere" / "a.gif", pages(), milliseconds=100)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("height", "width"), [(20, 32), (21, 33), (21, 32), (301, 401)])
+def test_videos_of_any_size(tmp_path: Path, height: int, width: int) -> None:
+    frames = [np.full((height, width, 3), value, np.uint8) for value in (0, 120, 240)]
+    write_mp4(tmp_path / "a.mp4", frames, 10)
+    reader = imageio_ffmpeg.read_frames(str(tmp_path / "a.mp4"))
+    columns, rows = next(reader)["size"]
+    assert (rows, columns) == (height + height % 2, width + width % 2)
+    seen = [np.frombuffer(frame, np.uint8).reshape(rows, columns, 3)[:height, :width] for frame in reader]
+    assert [round(float(np.median(frame))) for frame in seen] == pytest.approx([0, 120, 240], abs=4)
 
 
 def test_what_ffmpeg_says_is_shown(tmp_path: Path) -> None:

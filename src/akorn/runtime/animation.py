@@ -72,9 +72,10 @@ def _common_palette(pages: list[Image.Image]) -> Image.Image:
 
 
 def write_mp4(path: str | Path, frames: Iterable[Pixels], rate: int) -> None:
-    """Write frames [H, W, 3], H and W even, as H.264 with `rate` frames per second.
+    """Write frames [H, W, 3], all of one size, as H.264 with `rate` frames per second.
 
-    ffmpeg reads them from a pipe one by one, so they need not fit into memory together.
+    ffmpeg reads them from a pipe one by one, so they need not fit into memory together. H.264 needs an even width and
+    height: others get a black column or row.
     """
     import imageio_ffmpeg
 
@@ -86,6 +87,7 @@ def write_mp4(path: str | Path, frames: Iterable[Pixels], rate: int) -> None:
         height, width, _ = first.shape
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
         command += ["-s", f"{width}x{height}", "-r", str(rate), "-i", "-", "-an", "-c:v", "libx264", "-crf", "18"]
+        command += ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]
         command += ["-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4", str(temporary)]
         with tempfile.TemporaryFile() as complaints:
             # If ffmpeg stops early, its error message follows. Popen closes the pipe, which may fail once more.
