@@ -82,12 +82,3 @@ def ground_normal(t: Value) -> Vector:
     a, b = 4.0 * Z4 * t * t * t, depth_slope(t)
     by = 1.0 / sqrt(a * a + b * b)
     return (-a * by * DEPTH_X, -a * by * DEPTH_Y, b * by)
-
-
-def parameter_of(p: Vector) -> Value:
-    """The parameter t of a point on the ground, by its height on the wall and by its depth on the floor."""
-    s = depth_of(p)
-    t = parameter_near(s)
-    for _ in range(START):
-        t = minimum(maximum(t - (depth_at(t) - s) / maximum(depth_slope(t), 5.0), 0.0), 1.0)
-    return t
