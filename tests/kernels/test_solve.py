@@ -314,6 +314,6 @@ def test_a_cut_is_chosen_for_large_batches(device, project):
     x, c = (a.to(device) for a in inputs(1030, layer, tokens=81))
     state, energies = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32)
     assert "cut" in {key[0] for key in set(tune.chosen()) - before}
-    usual = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32, chunk=solve.CHUNK)
+    usual = run(solve.fused_steps, layer, x, c, 4, "eq3", torch.float32, chunk=solve.CUTS[0].chunk)
     torch.testing.assert_close(state, usual[0], rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(energies, usual[1], rtol=1e-4, atol=1e-2)

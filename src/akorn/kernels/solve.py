@@ -38,7 +38,6 @@ class Cut(NamedTuple):
 CUTS = (Cut(256), Cut(128), Cut(512), Cut(1024), Cut(256, 2), Cut(512, 2), Cut(1024, 2))
 """The candidates, the usual one first: few samples stay in the GPU's cache between kernels, many use it better."""
 
-CHUNK = CUTS[0].chunk
 _TIMED = 8  # steps for comparing divisions
 _KEPT = 4  # graphs per owner: each has its own arrays
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
