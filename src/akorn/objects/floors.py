@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from akorn.errors import AkornError
 from akorn.registry import unknown
 
-PREFIX = "floor:"
 NAMES = ("blocks", "colours", "colours-and-places")
 
 

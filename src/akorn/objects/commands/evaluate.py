@@ -11,6 +11,7 @@ import tyro
 
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, check_seed, print_json, say
 from akorn.errors import AkornError
+from akorn.objects.commands import EVALUATES
 from akorn.runtime.files import make_folder
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from akorn.objects.evaluate import Evaluation
     from akorn.objects.segmenter import Extractor, SegmentSettings
 
-FROZEN, FLOOR, UNTRAINED = "timm:", "floor:", "untrained:"
+FROZEN, FLOOR, UNTRAINED = EVALUATES
 
 
 @dataclass(frozen=True)
