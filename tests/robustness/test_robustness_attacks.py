@@ -40,6 +40,16 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def test_pictures_are_scored_in_float32_from_0_to_1() -> None:
+    pixels = torch.arange(256, dtype=torch.uint8).view(4, 1, 8, 8).repeat(1, 3, 1, 1)
+    x = as_float(pixels)
+    assert torch.equal(x, pixels.float() / 255)
+    assert as_float(x) is x
+    assert as_float(x.double()).dtype == torch.float32
+    with pytest.raises(ValueError, match="bytes or floats"):
+        as_float(pixels.long())  # they would be taken for values from 0 to 255
+
+
 @pytest.mark.parametrize("loss", ["cross-entropy", "margin"])
 @pytest.mark.parametrize("kind", ["pgd", "fgsm"])
 def test_adversarial_pictures_stay_in_the_ball_and_in_range(kind: str, loss: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from akorn.augment import image_batch
 from akorn.errors import AkornError
 from akorn.robustness.attacks import FGSM, PGD, Attackable
 from akorn.robustness.calibration import Reliability, reliability
@@ -188,8 +189,8 @@ def sample(count: int, limit: int | None, seed: int) -> Tensor:
 
 
 def as_float(images: Tensor) -> Tensor:
-    """Bytes as numbers from 0 to 1; floats are returned as they are."""
-    return images.float() / 255 if images.dtype == torch.uint8 else images.float()
+    """[B, 3, H, W] in float32 from 0 to 1: bytes are divided by 255, floats of any precision keep their values."""
+    return image_batch.as_float(images).float()
 
 
 def check_pictures(images: Tensor, labels: Tensor) -> None:
