@@ -1,7 +1,6 @@
 """The exact solver and the generator: one solution, the requested givens, and only the seed decides."""
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -165,12 +164,3 @@ def test_givens_as_text() -> None:
             generate.parse_givens(bad)
     with pytest.raises(AkornError, match="minimum is 22"):
         generate.parse_givens("17-34")
-
-
-def test_speed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    start = time.perf_counter()
-    puzzles, _ = generate.make(200, (31, 42), seed=3)
-    per_board = (time.perf_counter() - start) / len(puzzles)
-    with capsys.disabled():
-        print(f"\n31–42 givens: {1000 * per_board:.2f} ms a board on one core, {10_000 * per_board:.0f} s for 10,000")
-    assert len(puzzles) == 200
