@@ -31,7 +31,7 @@ from akorn.model_cards import CARD
 from akorn.near_folders import near_folders
 from akorn.runtime.files import make_folder, replacing
 from akorn.runtime.json_files import read_object
-from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, StoredType, as_json
+from akorn.settings import CONFIG_FILE, WEIGHTS_FILE, StoredType, as_json, from_json
 from akorn.stored import from_stored, to_stored
 
 __all__ = [
@@ -120,6 +120,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin, ABC, library_name=LIBRARY, licen
     ) -> str | None:
         """Write the model's folder; `card` is the text of its README, by default a short one.
 
+        Without `card`, a README that is already there stays, unless the folder holds a model with other settings.
         dtype: how weights are stored. "int8" halves the file of "float16": large matrices and kernels are rounded to
         8 bits, with a scale per row.
         `config` and `model_card_kwargs` are arguments of the hub's own methods; they are ignored here.
@@ -168,7 +169,7 @@ def write_folder(folder: Path, model: HubModel, dtype: StoredType = "float16", c
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     make_folder(folder)
-    if card is not None or not (folder / CARD).exists():
+    if card is not None or not _has_card(folder, model):
         _write(folder / CARD, (card if card is not None else default_card(model)).encode())
     _write(folder / WEIGHTS, content)
     _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
@@ -241,6 +242,20 @@ def default_card(model: HubModel) -> str:
         f"A model of the Python package `{LIBRARY}` with {count:,} parameters.\n\n"
         f"| setting | value |\n|---|---|\n{settings}\n"
     )
+
+
+def _has_card(folder: Path, model: HubModel) -> bool:
+    """Whether the folder has a card that may be this model's: no config beside it says that it is another one's."""
+    if not (folder / CARD).exists():
+        return False
+    if not (folder / CONFIG).exists():
+        return True
+    try:
+        config = read_config(folder)
+        settings = from_json(config.settings, {model.architecture: type(model.config)})
+    except AkornError:  # of another library, or of another architecture
+        return False
+    return config.task == model.task and bool(settings == model.config)
 
 
 def _read_config(file: Path) -> dict[str, Any]:

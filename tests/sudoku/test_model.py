@@ -15,6 +15,7 @@ import akorn
 from akorn import models
 from akorn import oscillators as osc
 from akorn.errors import AkornError
+from akorn.hub import default_card
 from akorn.rooms import config_of
 from akorn.settings import as_json
 from akorn.sudoku.baselines import ItrSASudoku
@@ -237,6 +238,25 @@ def test_a_folder_gives_the_model_back(tmp_path: Path, dtype: str) -> None:
     for name, tensor in loaded.state_dict().items():
         assert tensor.dtype == torch.float32
         torch.testing.assert_close(tensor, model.state_dict()[name], rtol=tolerance, atol=tolerance)
+
+
+def test_a_card_stays_with_its_model(tmp_path: Path) -> None:
+    card, config = tmp_path / "README.md", tmp_path / "config.json"
+    card.write_text("# Mine\n")  # before there is a model
+    model = tiny()
+    model.save_pretrained(tmp_path)
+    old = json.loads(config.read_text())
+    del old["n_out"]  # a folder from before there was this setting
+    config.write_text(json.dumps(old))
+    SudokuNet.from_pretrained(tmp_path).save_pretrained(tmp_path)
+    assert card.read_text() == "# Mine\n"
+    for other in (tiny(replace(TINY, heads=1)), tiny(CONFIGS["itrsa"])):
+        other.save_pretrained(tmp_path)
+        assert card.read_text() == default_card(other)
+        card.write_text("# Mine\n")
+    config.write_text('{"model_type": "bert"}')
+    model.save_pretrained(tmp_path)
+    assert card.read_text() == default_card(model)
 
 
 def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
