@@ -26,9 +26,10 @@ gradients, and attacks that know how it works defeat it ([the evidence](#robustn
 - Our boards, sprites and corruptions are stand-ins, since not all of the paper's data is available: boards are rebuilt
   from public collections, sprites and corruptions generated from the published descriptions. The paper's weights are
   not public.
-- “On” says what a figure was measured on, and † that its model was trained before the mends of 18 November 2026. Since
-  then the decay of the moving average grows at the start of a training, and ItrSA, ViT and the Transformer end in a
-  LayerNorm, both as published.
+- “On” says what a figure was measured on, and † that its model was trained before the **corrections** of 18 November
+  2026. Since then trainings follow the published experiments in more details: the decay of the moving average grows at
+  the start of a training; ItrSA, ViT and the Transformer end in a LayerNorm; AugMix has thirteen operations instead of
+  nine. Corrupted pictures also have the published photographs of frost since then, where these are installed.
 - The numbers under “records” are seeds, each a link to the record of that seed. The full tables are in
   [results/sudoku.md](results/sudoku.md), [results/objects.md](results/objects.md),
   [results/robustness.md](results/robustness.md) and [results/speed.md](results/speed.md)."""

@@ -40,8 +40,8 @@ def _rises(of: Mapping[str, Found], kind: str = "") -> bool:
 
 
 def _alike(of: Mapping[str, Found]) -> bool:
-    """Whether all models were trained after the mends, or all before."""
-    return len({each.mended for each in of.values()}) == 1
+    """Whether all models were trained after the corrections, or all before."""
+    return len({each.corrected for each in of.values()}) == 1
 
 
 def _blocks() -> Claim:
@@ -72,7 +72,7 @@ def _blocks() -> Claim:
     told: tuple[tuple[str, _Holds], ...] = (
         (f"{words}, by the last weights as by the moving average ({average}).",
          lambda of: _rises(of) and _rises(of, "_average")),
-        (constant, lambda of: _rises(of) and not of["three_average"].mended),
+        (constant, lambda of: _rises(of) and not of["three_average"].corrected),
         (f"{words} if the last weights count. By the moving average ({average}) it does not.", _rises),
         (f"{words} if the moving average counts ({average}). By the last weights it does not.",
          lambda of: _rises(of, "_average")),
@@ -83,7 +83,7 @@ def _blocks() -> Claim:
             (CONFIRMED, said, _and(holds, lambda of: of["epochs"].mean >= 100)),
             (CONFIRMED, said + epochs, holds),
         ]
-    mixed = f"Not all of these models were trained after the mends. {falls}, by neither kind of weights."
+    mixed = f"Not all of these models were trained after the corrections. {falls}, by neither kind of weights."
     return judge(
         claim, figures, paper, ours,
         Claim(claim, OPEN, f"{falls}, by neither kind of weights.", figures, paper=paper, ours=ours),
@@ -104,9 +104,9 @@ def _lead(of: Mapping[str, Found]) -> list[float]:
     ]
 
 
-def _all_mended(of: Mapping[str, Found]) -> bool:
-    """Whether both models were trained after the mends, on every set."""
-    return all(each.mended for each in of.values())
+def _all_corrected(of: Mapping[str, Found]) -> bool:
+    """Whether both models were trained after the corrections, on every set."""
+    return all(each.corrected for each in of.values())
 
 
 def _ahead() -> Claim:
@@ -133,15 +133,15 @@ def _ahead() -> Claim:
     )
     outcomes: tuple[Outcome, ...] = (
         (CONFIRMED, f"{itrsa} AKOrN's FG-ARI is higher on all three sets, even than that of ItrSA's better weights.",
-         lambda of: _all_mended(of) and min(_lead(of)) > 1),
+         lambda of: _all_corrected(of) and min(_lead(of)) > 1),
         (REFUTED, f"{itrsa} On none of the three sets is AKOrN's FG-ARI higher.",
-         lambda of: _all_mended(of) and max(_lead(of)) < 0),
-        (OPEN, f"{itrsa} AKOrN's FG-ARI is not clearly higher on all three sets.", _all_mended),
+         lambda of: _all_corrected(of) and max(_lead(of)) < 0),
+        (OPEN, f"{itrsa} AKOrN's FG-ARI is not clearly higher on all three sets.", _all_corrected),
         (OPEN, f"{itrsa} AKOrN's FG-ARI is higher on all three sets, as in the paper, but this does not settle it: the"
          " ItrSA of a figure with † lacks the final LayerNorm that the published one has.",
          lambda of: min(_lead(of)) > 0),
-        (OPEN, f"{itrsa} Not all of these models were trained after the mends, and AKOrN's FG-ARI is not higher on all"
-         " three sets.", always),
+        (OPEN, f"{itrsa} Not all of these models were trained after the corrections, and AKOrN's FG-ARI is not higher"
+         " on all three sets.", always),
     )  # fmt: skip
     behind = " In MBO ItrSA is ahead on dSprites: {mbo_sa} against {mbo} (in the paper {mbo_sa.paper} and {mbo.paper})."
     told: list[Outcome] = []

@@ -12,25 +12,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from akorn.errors import AkornError
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Table, chosen
 from akorn.rooms import recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 from results.pages.commands_eval import TRAINED, Gone, evaluation
-from results.pages.mends import mended
+from results.pages.corrections import corrected
 from results.pages.trials import HARMLESS, command, settings
 
-TITLE = "How to get a figure again"
+TITLE = "How to reproduce a figure"
 _HARMLESS = HARMLESS - {"train.epochs"}
 _LABELS = 4  # rows of one table that a line names; of more it names the table
+INITS = {
+    "half": ("sudoku_hard", "`sudoku` halfway"),
+    "model": ("photos_akorn", ""),
+    "crop_last": ("cifar10_resnet18_crop_last", ""),
+    "cifar10-conv": ("cifar10_akorn_conv", ""),
+}
+"""What a training was told to start from, which is the name of a folder that is gone, or of weights that have changed:
+the training that makes such weights, and how one of its rows begins where it has several blocks."""
 SEED = "@S@"
 """What stands for the seed in words of commands; no shell quotes it."""
 _WORDS = (
     "The commands behind the figures of this page, one block for each training; the rows that it fills stand above it."
     " They are made from the records: settings that change no figure are left out, and a training that ran before a"
-    " recipe or a default changed gets its old settings. What later trainings have replaced is not here. A figure comes"
-    " again within its spread over seeds, not to the last digit, unless machine and versions are the record's. The name"
-    " after `--init` is that of the model, or of its folder, from which a training started."
+    " recipe or a default changed gets its old settings. What later trainings have replaced is not here. Figures"
+    " reproduce to within their spread over seeds, not to the last digit."
 )
 
 
@@ -48,7 +56,7 @@ def wanted(training: Mapping[str, Any], record: Record, records: Sequence[Record
         raise Gone("of trainings with settings that are gone")
     run = _run(training, record, records)
     said = _recorded(run) if run is not None else {}
-    if not said.get("train.ema.warmup", run is None and mended(record)):
+    if not said.get("train.ema.warmup", run is None and corrected(record)):
         warmup = {} if now["train.ema.decay"] == 0 else {"train.ema.warmup": False}
         said = {**_absent(name), **warmup, **said}
     said.setdefault("train.weights", "average")  # at first there were no others
@@ -181,6 +189,9 @@ def blocks(records: Sequence[Record], tables: Sequence[Table]) -> tuple[list[Blo
         number = f"-{seen[block.name]}" if seen[block.name] > 1 else ""
         if block.trained and (number or block.name not in recipes()):
             block.out = f"runs/{block.name}{number}"
+    for block in found.values():
+        if block.changed.get("init") is not None:
+            block.changed["init"] = _start(str(block.changed["init"]), list(found.values()))
     return list(found.values()), left
 
 
@@ -209,6 +220,17 @@ def _block(record: Record, records: Sequence[Record]) -> Block:
     asked = told.get("overrides", {}).get("train.steps")
     stopped = told["steps"] if asked and told.get("steps", asked) < asked else None
     return Block(str(told["recipe"]), wanted(told, record, records), stopped=stopped)
+
+
+def _start(name: str, found: Sequence[Block]) -> str:
+    """The folder of the weights that a training started from, as the page's commands make them."""
+    if name not in INITS:
+        return name
+    recipe, row = INITS[name]
+    for block in found:
+        if block.name == recipe and any(label.startswith(row) for of in block.rows.values() for label in of):
+            return f"{block.out or f'runs/{recipe}'}-seed{SEED}/model"
+    raise AkornError(f"no training on this page makes the weights {name!r} that another one starts from")
 
 
 def section(records: Sequence[Record], tables: Sequence[Table], words: str) -> str:

@@ -11,7 +11,7 @@ from statistics import fmean
 from akorn.errors import AkornError
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Table, chosen, summary, value
-from results.pages.mends import mended
+from results.pages.corrections import corrected
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Found:
         return float(self.text.partition(" ± ")[2] or 0)
 
     @property
-    def mended(self) -> bool:
-        """Whether all models behind it were trained after the mends."""
-        return bool(self.records) and all(map(mended, self.records))
+    def corrected(self) -> bool:
+        """Whether all models behind it were trained after the corrections."""
+        return bool(self.records) and all(map(corrected, self.records))
 
     @property
     def paper_mean(self) -> float:

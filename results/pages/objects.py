@@ -6,8 +6,8 @@ generate and not a file of that name, `pictures` are at least as many as there, 
 `size`, `clusters`, `components`, `method`, `uptile` and `steps` are the paper's. Trials, whose models were not trained
 as their recipe says, are in none of these tables; fewer epochs do not make a trial, since the record states them. Of
 several records of a seed, the one on the most pictures counts: a quick look at a few hundred replaces no figure of
-thousands. Trainings after the mends replace those before (`mends`). What was tried is in `objects_own`, other methods'
-figures in `quoted`. Textured scenes of our own have a table of their own (`scenes`).
+thousands. Trainings after the corrections replace those before (`corrections`). What was tried is in `objects_own`,
+other methods' figures in `quoted`. Textured scenes of our own have a table of their own (`scenes`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from akorn.ledger.records import Record, is_number
 from akorn.ledger.tables import Cell, Row, Table, chosen
 from results.pages import quoted
 from results.pages.clustering import NUMBERS, UPTILING
-from results.pages.mends import MARKED, mended
+from results.pages.corrections import MARKED, corrected
 from results.pages.objects_own import OTHERWISE, TRIED, WEIGHTS, most_pictures
 from results.pages.photos import CHOICES, LOSSES, PHOTOS
 from results.pages.scenes import CLEVR_SCENES, TEXTURED_SCENES
@@ -104,7 +104,7 @@ def _cells(
 ) -> tuple[Cell, ...]:
     match = _match(recipe, data, steps, uptile, weights)
     each = zip(metrics, paper, strict=True)
-    return tuple(Cell(metric, match, value, most_pictures, mended) for metric, value in each)
+    return tuple(Cell(metric, match, value, most_pictures, corrected) for metric, value in each)
 
 
 def _synth(label: str, kind: str, uptile: int, *papers: _Pair) -> Row:
@@ -166,7 +166,7 @@ SYNTH = Table(
 
 def _shapes(label: str, recipe: str, fg_ari: str, mbo: str, steps: int = 4, weights: str | None = None) -> Row:
     match = _match(recipe, SHAPES, steps, 1, weights)
-    trained = Cell(partial(epochs, pictures=_SHAPES_TRAINED), match, "100", most_pictures, mended)
+    trained = Cell(partial(epochs, pictures=_SHAPES_TRAINED), match, "100", most_pictures, corrected)
     return Row(label, (*_cells(recipe, SHAPES, (fg_ari, mbo), steps, weights=weights), trained))
 
 
@@ -209,8 +209,8 @@ SHAPES_WEIGHTS = Table(
         for words, which in (("the average", "average"), ("the last weights", "last"))
     ),
     note="The same models as above, each with the moving average of its weights and with the last ones: to compare"
-    " numbers of blocks, compare rows of one kind. Before the mends the decay of the average was constant from the"
-    f" start, so that after 50 epochs it still had 22 % of the first weights in it. {_MOST}",
+    " numbers of blocks, compare rows of one kind. Before the corrections the decay of the average was constant from"
+    f" the start, so that after 50 epochs it still had 22 % of the first weights in it. {_MOST}",
     marked=MARKED,
 )
 

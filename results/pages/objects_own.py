@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table
-from results.pages.mends import mended
+from results.pages.corrections import corrected
 
 OTHERWISE = {"read", "least", "ratio", "places", "edges"}
 """Settings that a record names only if its protocol is not the paper's."""
@@ -51,7 +51,7 @@ def _weights(
         config, training = record["config"], record.get("extra", {}).get("training") or {}
         return (
             (record["kind"], record["name"], record["seed"]) == ("eval", recipe, 0)
-            and not mended(record)
+            and not corrected(record)
             and (config.get("split"), config.get("pictures"), config.get("uptile")) == (split, pictures, 1)
             and config.get("method", "average") == "average"
             and (training.get("weights"), training.get("steps")) == (which, steps)
@@ -65,14 +65,14 @@ def _itrsa(data: str, which: str, pictures: int) -> Callable[[Record], bool]:
 
 
 def _after(label: str, recipe: str, which: str) -> Row:
-    """Scores on test and validation pictures of a model that was trained after the mends, with these weights."""
+    """Scores on test and validation pictures of a model that was trained after the corrections, with these weights."""
 
     def match(split: str) -> Callable[[Record], bool]:
         def fits(record: Record) -> bool:
             config, training = record["config"], record.get("extra", {}).get("training") or {}
             return (
                 (record["kind"], record["name"]) == ("eval", recipe)
-                and mended(record)
+                and corrected(record)
                 and (config.get("split"), config.get("uptile")) == (split, 1)
                 and training.get("weights") == which
             )
@@ -83,7 +83,7 @@ def _after(label: str, recipe: str, which: str) -> Row:
 
 
 WEIGHTS = Table(
-    "The average of the weights or the last ones, after the mends",
+    "The average of the weights or the last ones, after the corrections",
     ("FG-ARI, test", "MBO, test", "FG-ARI, validation", "MBO, validation"),
     tuple(
         _after(f"{label}: {words}", recipe, which)
@@ -112,7 +112,7 @@ WEIGHTS = Table(
 _TEST = "test pictures"
 
 TRIED = Table(
-    "Which step, precision, normalisation and weights, before the mends",
+    "Which step, precision, normalisation and weights, before the corrections",
     ("FG-ARI", "MBO"),
     tuple(
         Row(label, tuple(Cell(metric, match) for metric in ("fg_ari", "mbo")))

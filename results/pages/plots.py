@@ -17,7 +17,7 @@ from akorn.errors import AkornError
 from akorn.ledger.records import Record, read_records
 from akorn.ledger.tables import Cell, chosen
 from akorn.sudoku.plots import plot_accuracy_of_each, plot_by_nodes
-from results.pages.mends import mended_training
+from results.pages.corrections import corrected_training
 from results.pages.render import RECORDS, ROOT
 from results.pages.sudoku_hard import BY_NODES, FORUM, HARDEST, MAGICTOUR, by_nodes, with_effort
 from results.pages.sudoku_votes import OVER_VOTES
@@ -70,10 +70,10 @@ def losses(found: Sequence[Record], out: Path, folder: Path = RECORDS) -> Path |
 
 
 def _has_loss(record: Record) -> bool:
-    """Whether the record of a training as its recipe says, after the mends, keeps the curve of its loss."""
+    """Whether the record of a training as its recipe says, after the corrections, keeps the curve of its loss."""
     training = {"recipe": record["name"], "overrides": record["overrides"]}
     as_told = not is_trial({"name": record["name"], "extra": {"training": training}}, "data.path")
-    return as_told and mended_training(record) and "loss" in (record["extra"].get("curve") or {})
+    return as_told and corrected_training(record) and "loss" in (record["extra"].get("curve") or {})
 
 
 def main() -> int:

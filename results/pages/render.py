@@ -12,8 +12,8 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import anchor, markdown
 from results.pages import commands, objects, robustness, sceptic, speed, sudoku
 from results.pages.claims import INTRO, SECTIONS
+from results.pages.corrections import WORDS, earlier
 from results.pages.figures import Claim, Figure, Found, Section, Verdict, look
-from results.pages.mends import WORDS, earlier
 from results.pages.standing import stands_on
 
 RECORDS = Path(__file__).parents[1]

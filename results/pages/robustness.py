@@ -42,7 +42,7 @@ _NOTE = (
     " of several starts are averaged. Clean and corrupted accuracy are on all 10,000 test pictures, the latter at"
     " severity 5 and averaged over 15 corruptions. AutoAttack is on a random 1,000 or more of them; for models with"
     " random starts it is the `rand` version with an EoT of 20, which also counts answers that are wrong by a start's"
-    f" bad luck (the table of attacks has the same tests without an attack). {_OURS} Before the mends models were"
+    f" bad luck (the table of attacks has the same tests without an attack). {_OURS} Before the corrections models were"
     " trained with nine operations of AugMix, and frost was a procedural texture; since then there are thirteen, and"
     " the published photographs of frost. Most were evaluated in TF32, as each record says."
 )
@@ -190,8 +190,8 @@ def _corruptions(models: Iterable[str], pretrained: bool, what: str, mean: str, 
             Row(label, tuple(cell(metric, corrupted(name, pretrained)) for name in models)) for label, metric in names
         ),
         "In percent; answers come from a single start, on all 10,000 test pictures, corrupted by our own generator."
-        " Its frost is a procedural texture for models trained before the mends, and has the published photographs for"
-        " later ones.",
+        " Its frost is a procedural texture for models trained before the corrections, and has the published"
+        " photographs for later ones.",
         models_are_rows=False,
     )
 
@@ -333,7 +333,7 @@ with random starts gives a different answer each time. **EoT** of 20 averages ea
 operations that the paper uses. Corrupted pictures come from our own generator and stand in for CIFAR-10-C."""
 DATA = (
     "`cifar-10-batches-py` is CIFAR-10's own folder; `akorn data make cifar10-c corrupted --data cifar-10-batches-py`"
-    " makes the corrupted pictures. Models trained before the mends were scored with the procedural frost, which it"
-    " makes where `imagecorruptions` is not installed. Attacks need `pip install 'akorn[attacks]'`."
+    " makes the corrupted pictures. Models trained before the corrections were scored with the procedural frost, which"
+    " it makes where `imagecorruptions` is not installed. Attacks need `pip install 'akorn[attacks]'`."
 )
 """Where the data in this page's commands comes from."""

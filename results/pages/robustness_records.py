@@ -15,7 +15,7 @@ from akorn.robustness.attack_suite import ATTACKS
 from akorn.robustness.corruptions.frost_pictures import PROCEDURAL
 from akorn.robustness.protocol import ATTACKED, CHECKED, EPSILON
 from akorn.robustness.recipes import DataConfig, trained_on
-from results.pages.mends import MARKED, mended
+from results.pages.corrections import MARKED, corrected
 from results.pages.trials import epochs, is_trial, settings
 
 Fits = Callable[[Record], bool]
@@ -50,7 +50,7 @@ def by_protocol(record: Record, protocol: Protocol, gamma: float | None = None) 
     training = record.get("extra", {}).get("training") or {}
     if gamma is not None and training.get("overrides", {}).get("model.gamma") != gamma:
         return False
-    if protocol == "first" and not mended(record):
+    if protocol == "first" and not corrected(record):
         return operations(record) == "nine" and not is_trial(record, *_FREE)
     if protocol == "first":
         common = training.get("overrides", {}).get("train.epochs") == COMMON_PROTOCOL["final_epochs"]
@@ -68,10 +68,10 @@ def fits(
 ) -> Fits:
     """Evaluations of a recipe's model on the test set, with or without pre-training, and with these settings.
 
-    protocol: "first", the paper's rates and epochs, before the mends with nine operations of AugMix and after them with
-    thirteen; or "common", the final runs of common_protocol.toml, with thirteen. gamma: trained by the common protocol
-    with this γ in place of the recipe's. Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of recipes in
-    _CONTINUED do not count as pre-trained, though the first records of them say so.
+    protocol: "first", the paper's rates and epochs, before the corrections with nine operations of AugMix and after
+    them with thirteen; or "common", the final runs of common_protocol.toml, with thirteen. gamma: trained by the common
+    protocol with this γ in place of the recipe's. Numbers may differ in the fourth digit: 0.0314 is 8/255. Models of
+    recipes in _CONTINUED do not count as pre-trained, though the first records of them say so.
     """
 
     def fit(record: Record) -> bool:
@@ -134,14 +134,15 @@ def attacked(
 def corrupted(name: str, pretrained: bool, starts: int = 1, protocol: Protocol = "first") -> Fits:
     """Evaluations on all pictures of our own corruptions, at severity 5.
 
-    Their frost is a procedural texture for models from before the mends, and has the published photographs for others.
+    Their frost is a procedural texture for models from before the corrections, and has the published photographs
+    for others.
     """
     fit = fits(name, pretrained, protocol, starts=starts, severity=5, corrupted_pictures=PICTURES)
 
     def ours(record: Record) -> bool:
         config = record["config"]
         texture = config.get("frost", PROCEDURAL) == PROCEDURAL
-        return config.get("corruptions_by") == "akorn" and texture == (protocol == "first" and not mended(record))
+        return config.get("corruptions_by") == "akorn" and texture == (protocol == "first" and not corrected(record))
 
     return lambda record: fit(record) and ours(record)
 
@@ -199,7 +200,7 @@ def trained_in(record: Record) -> str:
 
 def cell(metric: Metric, match: Fits, paper: str = "–") -> Cell:
     """A cell for which, of several models of one seed, the one that was trained longest counts."""
-    return Cell(metric, match, paper, trained_for, mended)
+    return Cell(metric, match, paper, trained_for, corrected)
 
 
 def table(

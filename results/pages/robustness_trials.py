@@ -6,7 +6,7 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table
 from akorn.robustness.protocol import NOISE
 from akorn.robustness.recipes import trained_on
-from results.pages.mends import mended
+from results.pages.corrections import corrected
 from results.pages.robustness_records import (
     COMMON_PROTOCOL,
     PICTURES,
@@ -35,7 +35,7 @@ def _trained_in(precision: str) -> Fits:
             and (config.get("data_split"), config.get("pictures"), config.get("starts")) == ("valid", _VALID, 1)
             and config.get("precision") != "bf16"
             and config.get("noise_epsilon") == NOISE
-            and mended(record)
+            and corrected(record)
             and operations(record) == "thirteen"
             and trained_on(training) == "train"
             and training.get("overrides", {}).get("train.epochs") == _EPOCHS

@@ -113,7 +113,7 @@ def page(records: Sequence[Record]) -> str:
     seconds = {
         f"{name}_seconds": f"{found[name].records[0]['wall_time']:.0f}" for name in ("shipped", "shipped_last", "fixed")
     }
-    before = "\n\n" + BEFORE if not all(each.mended for each in found.values()) else ""
+    before = "\n\n" + BEFORE if not all(each.corrected for each in found.values()) else ""
     parts = {
         "before": before,
         "attacks": _table(records, robustness.ATTACKS[0]),

@@ -16,9 +16,9 @@ holds. On 1,000 validation pictures, from the same starts, {bits16} and {bits8} 
 (`benchmarks/stored_weights.py`). Under attack the two were not compared, so expect small differences."""
 
 BEFORE = """\
-*Not all models on this page were trained after the mends of 18 November 2026 (the moving average warms up, AugMix has
-thirteen operations; [results/robustness.md](../results/robustness.md) says which). Their figures change as records of
-later trainings arrive; where one contradicts the words, the page cannot be rendered.*"""
+*Not all models on this page were trained after the [corrections](../RESULTS.md) of 18 November 2026
+([results/robustness.md](../results/robustness.md) says which). Their figures change as records of later trainings
+arrive.*"""
 
 TEXT = """\
 # For a sceptic: is the robustness real?

@@ -7,7 +7,7 @@ from typing import Any
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Metric
-from results.pages.mends import mended
+from results.pages.corrections import corrected
 
 BOARDS = {
     "test-id": "rebuilt ID boards",
@@ -28,12 +28,12 @@ CORRUPTED = ("corrupted", "corrupted_ece")
 def stands_on(records: Sequence[Record], metric: Metric) -> str:
     """Return what the records behind a figure were measured on, in words; a dash for no record.
 
-    † marks models that were trained before the mends.
+    † marks models that were trained before the corrections.
     """
     said = dict.fromkeys(_one(record, metric) for record in records)
     text = "; ".join(said) or "–"
     evaluated = [record for record in records if record["kind"] == "eval" and ":" not in record["name"]]  # no floors
-    return f"{text} †" if evaluated and not any(map(mended, evaluated)) else text
+    return f"{text} †" if evaluated and not any(map(corrected, evaluated)) else text
 
 
 def _one(record: Record, metric: Metric) -> str:

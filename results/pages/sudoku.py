@@ -7,7 +7,7 @@ from collections.abc import Callable
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table, matches
 from results.pages import quoted
-from results.pages.mends import MARKED, mended
+from results.pages.corrections import MARKED, corrected
 from results.pages.sudoku_hard import BY_NODES, HARD, HARD_COMPARED, HARD_TRIED, SHARED, WELL_KNOWN
 from results.pages.sudoku_votes import CONFIDENT, ID, OOD, OVER_VOTES, VOTES
 from results.pages.trials import is_trial
@@ -48,7 +48,7 @@ def _cell(name: str, data: tuple[str, int], paper: str, *, metric: str = "board_
         repeated = _weights(record) in REPEATED and record["config"]["votes"] < 1000
         return whole and not trial and not repeated
 
-    return Cell(metric, match, paper, prime=mended)
+    return Cell(metric, match, paper, prime=corrected)
 
 
 def _row(label: str, name: str, ids: str, ood: str, *, metric: str = "board_accuracy", **config: object) -> Row:

@@ -33,7 +33,7 @@ def test_losses_with_and_without_omega(tmp_path: Path) -> None:
     trained(tmp_path, "sudoku_akorn_no_omega", warmup=False)
     trained(tmp_path, "sudoku_akorn_no_omega", overrides={"train.batch_size": 7})
     trained(tmp_path, "sudoku_itrsa")
-    assert drawn(tmp_path) == 0  # no curve without Ω, after the mends, as the recipe says
+    assert drawn(tmp_path) == 0  # no curve without Ω, after the corrections, as the recipe says
     trained(tmp_path, "sudoku_akorn_no_omega", overrides={"data.path": "train.csv", "train.log_every": 20})
     assert drawn(tmp_path) == 2
     trained(tmp_path, "sudoku_akorn", seed=1)

@@ -252,8 +252,8 @@ def test_final_runs_of_the_common_protocol_have_a_table_of_their_own() -> None:
     assert len(filled(robustness.COMMON_RUNS, textured | right)) == 4
 
 
-def mended(overrides: dict[str, object], **more: object) -> dict[str, object]:
-    """What a record says of a training after the mends."""
+def corrected(overrides: dict[str, object], **more: object) -> dict[str, object]:
+    """What a record says of a training after the corrections."""
     ema = {"decay": 0.99, "warmup": True}
     return _trained(overrides, ema=ema, data={"augmix_operations": "thirteen", **more.pop("data", {})}, **more)  # type: ignore[dict-item]
 
@@ -261,15 +261,15 @@ def mended(overrides: dict[str, object], **more: object) -> dict[str, object]:
 def test_a_model_trained_in_tf32_fills_its_cells_and_is_named() -> None:
     """The precision makes no trial, but a table says where it is not the recipe's."""
     found = record("cifar10_akorn_conv", "2026-01-01", {"clean": 85.0}, **CLEAN)
-    in_tf32 = found | mended({"train.precision": "tf32"}, precision="tf32", steps=156_000)
+    in_tf32 = found | corrected({"train.precision": "tf32"}, precision="tf32", steps=156_000)
     assert filled(SCRATCH, in_tf32) == {("AKOrN-conv, N = 2", "clean"): "85.0 (1)"}
     told = "**Trained in another precision than the recipe's: `cifar10_akorn_conv` in tf32.**"
     assert told in render([in_tf32], [SCRATCH])
-    as_it_is = found | mended({}, precision="bf16", steps=156_000)
+    as_it_is = found | corrected({}, precision="bf16", steps=156_000)
     assert filled(SCRATCH, as_it_is)
     assert "another precision" not in render([as_it_is], [SCRATCH])
     attacked = record("cifar10_akorn_conv", "2026-01-02", {"autoattack": 60.0}, **ATTACK)
-    both = [in_tf32, attacked | mended({}, precision="bf16", steps=156_000)]
+    both = [in_tf32, attacked | corrected({}, precision="bf16", steps=156_000)]
     assert "`cifar10_akorn_conv` in tf32 (clean).**" in render(both, [SCRATCH])
 
 
@@ -279,13 +279,13 @@ def test_the_trial_of_two_precisions_has_its_rows() -> None:
     found = record("cifar10_akorn_conv", "2026-01-01", metrics, **{**config, "precision": "tf32"})
     short = {"train.epochs": 20, "data.split": "train"}
     for precision, overrides in (("bf16", short), ("tf32", {**short, "train.precision": "tf32"})):
-        trained = mended(overrides, precision=precision, data={"split": "train"})
+        trained = corrected(overrides, precision=precision, data={"split": "train"})
         shown = filled(robustness.PRECISION, found | trained)
         assert [precision in row.lower() for row, _ in shown] == [True] * 3
         assert list(shown.values()) == ["70.0 (1)", "2.0 (1)", "40.0 (1)"]
         assert not filled(SCRATCH, found | trained)
         for wrong in ({"train.epochs": 30}, {"train.optimiser.learning_rate": 1e-3}, {"model.gamma": 0.5}):
-            other = mended({**overrides, **wrong}, precision=precision, data={"split": "train"})
+            other = corrected({**overrides, **wrong}, precision=precision, data={"split": "train"})
             assert not filled(robustness.PRECISION, found | other)
 
 
@@ -293,14 +293,14 @@ def test_models_with_smaller_steps_have_a_table_of_their_own() -> None:
     metrics = {"clean": 80.0, "noise": 50.0, "autoattack": 60.0, "autoattack_adaptive": 5.0}
     found = record("cifar10_akorn_conv", "2026-01-01", metrics, **CLEAN, **ATTACK, noise_kind="sign")
     chosen_by_trials = {"train.epochs": 100, "train.optimiser.learning_rate": 1e-3, "train.schedule.name": "linear"}
-    half = found | mended({**chosen_by_trials, "model.gamma": 0.5})
+    half = found | corrected({**chosen_by_trials, "model.gamma": 0.5})
     shown = filled(robustness.STEP_SIZES, half)
     assert {row for row, _ in shown} == {"AKOrN-conv, γ = 0.5"}
     assert len(shown) == 4
     assert not any(filled(table, half) for table in TABLES if table is not robustness.STEP_SIZES)
-    whole = filled(robustness.STEP_SIZES, found | mended(chosen_by_trials))
+    whole = filled(robustness.STEP_SIZES, found | corrected(chosen_by_trials))
     assert {row for row, _ in whole} == {"AKOrN-conv, γ = 1"}
-    assert not filled(robustness.STEP_SIZES, found | mended({**chosen_by_trials, "model.gamma": 0.3}))
+    assert not filled(robustness.STEP_SIZES, found | corrected({**chosen_by_trials, "model.gamma": 0.3}))
 
 
 def test_noise_keeps_its_kind_whenever_it_was_recorded() -> None:

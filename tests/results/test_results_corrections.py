@@ -1,4 +1,4 @@
-"""Trainings before and after the mends, figures of others, and what a figure is based on."""
+"""Trainings before and after the corrections, figures of others, and what a figure is based on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from akorn.ledger import read_records
 from akorn.ledger.tables import Cell, Row, Table, chosen, render
 
-mends = pytest.importorskip("results.pages.mends", reason="the repository's folder results/ is not here")
+corrections = pytest.importorskip("results.pages.corrections", reason="the repository's folder results/ is not here")
 quoted = pytest.importorskip("results.pages.quoted")
 claims = pytest.importorskip("results.pages.claims")
 compared = pytest.importorskip("results.pages.claims_compared")
@@ -33,7 +33,7 @@ def rendered() -> dict[str, str]:
 
 
 def evaluated(name: str, value: float, seed: int = 0, later: bool = True, **config: object) -> dict[str, Any]:
-    """A record of a model that was trained before or after the mends."""
+    """A record of a model that was trained before or after the corrections."""
     training: dict[str, Any] = {"recipe": name, "weights": "average", "overrides": {}}
     if later:
         training["ema"] = {"decay": 0.995, "warmup": True}
@@ -49,9 +49,9 @@ def boards(name: str, value: float, steps: int, votes: int = 1, **more: Any) -> 
 
 
 def test_later_trainings_replace_the_earlier_ones_of_all_seeds() -> None:
-    cell, alone = (Cell("a", {"name": name}, prime=mends.mended) for name in ("m", "old"))
+    cell, alone = (Cell("a", {"name": name}, prime=corrections.corrected) for name in ("m", "old"))
     rows = (Row("r", (cell,)), Row("s", (alone,)))
-    table = Table("t", ("a",), rows, "Note.", marked="trained before the mends")
+    table = Table("t", ("a",), rows, "Note.", marked="trained before the corrections")
     old = [evaluated("m", 1.0, seed, later=False) for seed in range(3)]
     new, other = evaluated("m", 5.0), evaluated("old", 2.0, later=False)
     for each in (*old, new, other):
@@ -59,16 +59,16 @@ def test_later_trainings_replace_the_earlier_ones_of_all_seeds() -> None:
     assert chosen(old, cell) == old
     assert chosen([*old, new], cell) == [new]
     before = render(old, [table])
-    assert "All of our figures here: trained before the mends." in before
+    assert "All of our figures here: trained before the corrections." in before
     assert "†" not in before
     both = render([*old, new, other], [table])
     assert "| r | 5.0 (1) |" in both
     assert "| s | 2.0 (1)† |" in both
-    assert "† trained before the mends." in both
-    assert mends.earlier(old, [table]) == []
-    (replaced,) = mends.earlier([*old, new, other], [table])
+    assert "† trained before the corrections." in both
+    assert corrections.earlier(old, [table]) == []
+    (replaced,) = corrections.earlier([*old, new, other], [table])
     text = render([*old, new, other], [replaced])
-    assert "## Before the mends: t" in text
+    assert "## Before the corrections: t" in text
     assert [line for line in text.splitlines() if line.startswith("| r")] == ["| r | 1.0 ± 0.0 (3) |"]
     assert "| s |" not in text  # nothing has replaced it
 
@@ -165,7 +165,7 @@ def test_new_records_find_their_cells_and_claims(new: list[dict[str, Any]], clai
 
 
 def test_new_records_of_objects_find_their_cells() -> None:
-    """ItrSA on dSprites and Shapes after the mends decides the comparison, and Shapes' 100 epochs are reported."""
+    """ItrSA on dSprites and Shapes after the corrections decides the comparison; Shapes' 100 epochs are reported."""
     sprites = {"data": "dsprites", "split": "test", "pictures": 2000, "clusters": 7, "size": 64}
     shapes = {"data": "shapes", "split": "test", "pictures": 1000, "clusters": 5, "size": 40}
     both = {"method": "average", "uptile": 1}
@@ -183,9 +183,11 @@ def test_new_records_of_objects_find_their_cells() -> None:
         assert ours in line
         assert "†" not in line
     assert "of the paper's 100 epochs" not in results
-    before = tables.split("## Before the mends: Shapes\n")[1]
+    before = tables.split("## Before the corrections: Shapes\n")[1]
     assert "| AKOrN, attention, L = 3 | 74.1 (1) | 48.9 (1) | 50.0 (1) |" in before
-    assert "| ItrSA | 75.9 (1) | 58.3 (1) | 74.8 (1) | 67.2 (1) |" in tables.split("## Before the mends: Tetro")[1]
+    assert (
+        "| ItrSA | 75.9 (1) | 58.3 (1) | 74.8 (1) | 67.2 (1) |" in tables.split("## Before the corrections: Tetro")[1]
+    )
 
 
 def shapes_by(weights: str, *values: float, later: bool = True) -> list[dict[str, Any]]:
