@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from akorn.models import training_of
 from akorn.objects.cluster import kmeans_memory
 from akorn.objects.config import AkornConfig
 from akorn.objects.data import generate, write_npz
+from akorn.objects.evaluate import evaluate
 from akorn.objects.model import build
 from akorn.objects.segmenter import Segmenter, SegmentSettings, data_set_of
 
@@ -157,6 +159,50 @@ def test_an_impossible_weight_of_places(weight: float, shown: str) -> None:
     model = build(AkornConfig(image_size=16, patch=4, channels=16, heads=2, steps=1))
     with pytest.raises(AkornError, match=f"the weight of places is {shown}, expected 0 or more"):
         Segmenter(model, SegmentSettings(places=weight))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "kmeans", "least": 0.1}, "share of a cluster, 0.1, is for average linkage, not for kmeans"),
+        ({"least": 0.5}, "the least share of a cluster is 0.5"),
+        ({"ratio": 1.0}, "the ratio 1, expected between 0 and 1"),
+        ({"places": -1.0}, "the weight of places is -1"),
+        ({"edges": -1.0}, "the weight of edges is -1"),
+        ({"bilinear": 0}, "must be at least 1, got 0 and 128"),
+        ({"method": "ward"}, "method is 'ward', expected one of average, kmeans"),
+        ({"read": "y"}, "read is 'y', expected one of m, x, both"),
+    ],
+)
+def test_impossible_settings_are_refused_before_there_is_a_model(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(AkornError, match=message):
+        SegmentSettings(**settings)
+
+
+def test_k_means_does_not_choose_how_many_clusters() -> None:
+    model = Seen()
+    with pytest.raises(AkornError, match="cannot be chosen by kmeans"):
+        evaluate(model, squares(), "auto", method="kmeans")
+    assert not model.calls  # no features were computed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "kmeans", "--clusters", "auto"], "--clusters auto needs average linkage, got --method kmeans"),
+        (["--method", "kmeans", "--least", 0.1], "is for average linkage, not for kmeans"),
+        (["--auto-ratio", 2], "the ratio 2, expected between 0 and 1"),
+        (["--uptile", 3], "the factor must divide the patch size, 4"),
+        (["--input", 18], "input of 18 pixels cannot be cut into patches of 4"),
+        (["--read", "x"], "Floor has no states x to cluster"),
+    ],
+)
+def test_impossible_options_are_refused_before_data_are_generated(
+    words: list[object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("akorn.objects.data.layouts.load", None)
+    with pytest.raises(AkornError, match=message):
+        run("floor:colours", "--data", "tetrominoes", "--device", "cpu", *words)
 
 
 def test_a_segmenter_takes_batches_of_pictures_in_tensors() -> None:

@@ -101,4 +101,4 @@ def test_the_data_may_choose_how_many_clusters(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(SystemExit) as end:
         main([*words.split(), "--method", "kmeans"])
     assert end.value.code == 2
-    assert "cannot be chosen by kmeans" in capsys.readouterr().err
+    assert "--clusters auto needs average linkage, got --method kmeans" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, get_args
 
 import torch
 import torch.nn.functional as F
@@ -71,6 +71,28 @@ class SegmentSettings:
     """How much neighbours of similar colours count in every pixel's cluster (`edges.at_edges`), after the clustering.
     0 for the published protocol, which does not look at colours."""
 
+    def __post_init__(self) -> None:
+        for name, value, known in (("method", self.method, get_args(Method)), ("read", self.read, get_args(Read))):
+            if value not in known:
+                raise AkornError(f"{name} is {value!r}, expected one of {', '.join(known)}")
+        if not 0 <= self.least < 0.5 or not 0 < self.ratio < 1:
+            raise AkornError(
+                f"the least share of a cluster is {self.least:g}, expected from 0 to below 0.5, and the ratio"
+                f" {self.ratio:g}, expected between 0 and 1"
+            )
+        if self.least and self.method != "average":
+            raise AkornError(
+                f"the least share of a cluster, {self.least:g}, is for average linkage, not for {self.method}"
+            )
+        if not 0 <= self.places < float("inf"):
+            raise AkornError(f"the weight of places is {self.places:g}, expected 0 or more")
+        check_edges(self.edges)
+        if self.bilinear < 1 or self.components < 1:
+            raise AkornError(
+                f"the enlargement and the number of components must be at least 1, got {self.bilinear}"
+                f" and {self.components}"
+            )
+
 
 class Segmenter:
     """A model and how its features become masks.
@@ -89,21 +111,8 @@ class Segmenter:
             raise AkornError(
                 f"the model's input of {settings.input} pixels cannot be cut into patches of {model.config.patch}"
             )
-        if not 0 <= settings.least < 0.5 or not 0 < settings.ratio < 1:
-            raise AkornError(
-                f"the least share of a cluster is {settings.least:g}, expected from 0 to below 0.5, and the ratio"
-                f" {settings.ratio:g}, expected between 0 and 1"
-            )
-        if not 0 <= settings.places < float("inf"):
-            raise AkornError(f"the weight of places is {settings.places:g}, expected 0 or more")
-        check_edges(settings.edges)
         if settings.read != "m" and not hasattr(model, "states"):
             raise AkornError(f"{type(model).__name__} has no states x to cluster, only its features")
-        if self.settings.bilinear < 1 or self.settings.components < 1:
-            raise AkornError(
-                f"the enlargement and the number of components must be at least 1, got {self.settings.bilinear}"
-                f" and {self.settings.components}"
-            )
 
     @classmethod
     def from_pretrained(
@@ -126,6 +135,9 @@ class Segmenter:
 
     def check(self, clusters: int | Auto, height: int, width: int) -> None:
         """AkornError unless pictures of that size can have this many clusters and fit into memory."""
+        method = self.settings.method
+        if clusters == "auto" and method != "average":
+            raise AkornError(f"the number of clusters cannot be chosen by {method}: give a number, or average linkage")
         rows, columns = self.grid(height, width)
         clusters = 1 if isinstance(clusters, str) else clusters
         if not 1 <= clusters <= rows * columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -91,34 +91,31 @@ def run(options: Options) -> int:
     _check(options)
     from akorn.models import training_of
     from akorn.objects.evaluate import evaluate_counts
-    from akorn.objects.segmenter import Segmenter, SegmentSettings
+    from akorn.objects.segmenter import Segmenter
     from akorn.runtime.devices import pick_device
     from akorn.runtime.processes import is_main
 
+    settings = _settings(options)
     device = pick_device(options.device)
     model: Any = _load(options).to(device)
-    options = replace(options, input=_input(options, model.config))
+    settings = replace(settings, input=_input(options, model.config))
+    segmenter = Segmenter(model, settings)  # what the model cannot do is refused before data are read or generated
     training_of(options.model)  # goes into the record; a damaged file should fail before any work
     source = _source(options)
     data, first = _read(options, source)
     if first.labels is None:
         raise AkornError(f"{source}: its pictures have no masks, so there is nothing to score against")
-    sides = (options.input, options.input) if options.input is not None else first.images.shape[2:]
-    _check_patches(model.config, *sides)
+    if settings.input is None:
+        _check_patches(model.config, *first.images.shape[2:])
     if options.plots is not None:
         make_folder(options.plots)
     options = replace(options, results=check_ledger(options.results))
     count = _clusters(options, source, data)
     if options.model.startswith(FLOOR) and isinstance(count, int):
         model.clusters = count  # the number of blocks of a grid
-    settings = SegmentSettings(
-        options.method, options.uptile, options.bilinear, options.components, options.steps, options.seed,
-        options.input, options.read, options.least, options.auto_ratio, options.places,
-        options.edges,
-    )  # fmt: skip
     counts: list[int | Literal["auto"]] = [count, *options.against_clusters]
     if options.plots is not None and not options.against_clusters:
-        rows, columns = Segmenter(model, settings).grid(*first.images.shape[2:])
+        rows, columns = segmenter.grid(*first.images.shape[2:])
         most = 2 * count if isinstance(count, int) else 2 * data.clusters
         counts += range(2, min(most, rows * columns) + 1)
     channels = first.images.shape[1]
@@ -163,11 +160,22 @@ def _check(options: Options) -> None:
             raise AkornError(f"--{name} must be at least 1, got {value}")
     if any(count < 1 for count in options.against_clusters):
         raise AkornError(f"--against-clusters must be at least 1, got {min(options.against_clusters)}")
+    if options.clusters == "auto" and options.method != "average":
+        raise AkornError(f"--clusters auto needs average linkage, got --method {options.method}")
     frozen = options.model.startswith(FROZEN)
     if options.weights is not None and not frozen:
         raise AkornError(f"--weights is for frozen networks (timm:NAME), but the model is {options.model}")
     if options.steps is not None and frozen:
         raise AkornError(f"--steps is for models with Kuramoto steps, but {options.model} is a frozen network")
+
+
+def _settings(options: Options) -> SegmentSettings:
+    """How features become masks; AkornError for values or combinations that are impossible with any model."""
+    from akorn.objects.segmenter import SegmentSettings
+
+    # All settings have the names of their options, but one.
+    same = {field.name: getattr(options, field.name) for field in fields(SegmentSettings) if field.name != "ratio"}
+    return SegmentSettings(**same, ratio=options.auto_ratio)
 
 
 def _check_patches(config: Any, height: int, width: int) -> None:
