@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +90,16 @@ def test_errors_are_those_of_the_mean_over_pictures_with_a_score() -> None:
     alone = evaluate(Seen(), data.load([0, 2]))  # two pictures, one of them with a score
     assert alone.errors == {}
     assert not any(key.endswith("_error") for key in alone.as_json())
+
+
+def test_all_settings_can_be_chosen_with_the_same_defaults() -> None:
+    taken = inspect.signature(evaluate).parameters
+    assert {field.name: field.default for field in fields(SegmentSettings)}.items() <= (
+        {name: parameter.default for name, parameter in taken.items()}.items()
+    )
+    assert eval_objects._settings(eval_objects.Options()) == SegmentSettings()
+    few, many = (evaluate(Seen(place=1.0), squares(), "auto", ratio=ratio).mbo for ratio in (0.9, 0.3))
+    assert few < 60 < many == 100
 
 
 def test_several_numbers_of_clusters_are_each_ones_scores() -> None:

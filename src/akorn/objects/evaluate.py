@@ -88,6 +88,7 @@ def evaluate(
     input: int | None = None,
     read: Read = "m",
     least: float = 0.0,
+    ratio: float = RATIO,
     places: float = 0.0,
     edges: float = 0.0,
     batch: int | None = None,
@@ -96,13 +97,24 @@ def evaluate(
     """Score a model's clusters on pictures with masks.
 
     clusters: by default the number in the paper's tables for the data. input: the side to which pictures are shrunk for
-    the model, while masks keep theirs. read, least, places, edges: see `SegmentSettings`. batch: pictures at a time;
-    the random starts depend only on it and on the seed. Several processes (accelerate launch) share the batches, and
-    all return the same result.
+    the model, while masks keep theirs. batch: pictures at a time; the random starts depend only on it and on the seed.
+    The others: see `SegmentSettings`. Several processes (accelerate launch) share the batches, and all return the same
+    result.
     """
     count = data.clusters if clusters is None else clusters
     settings = SegmentSettings(
-        method, uptile, bilinear, components, steps, seed, input, read, least, places=places, edges=edges
+        method=method,
+        uptile=uptile,
+        bilinear=bilinear,
+        components=components,
+        steps=steps,
+        seed=seed,
+        input=input,
+        read=read,
+        least=least,
+        ratio=ratio,
+        places=places,
+        edges=edges,
     )
     return evaluate_counts(model, data, [count], settings, batch=batch, progress=progress)[count]
 
