@@ -140,8 +140,13 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names that are similar to an unknown one, or all of them if they fit in a line."""
     known = list(known)
-    near = get_close_matches(name, known, n=3)
+    near = similar(name, known)
     return f"did you mean {' or '.join(near)}?" if near else f"the known ones are {listed(known)}"
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names that are similar to an unknown one, the most similar first."""
+    return get_close_matches(name, dict.fromkeys(known), n=3)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -132,7 +132,8 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
     except SystemExit as end:
         if end.code == 2:
-            raise AkornError(f"{one_line(told.getvalue())} (akorn {command} --help)") from None
+            message = one_line(told.getvalue(), kind if default is None else default)
+            raise AkornError(f"{message} (akorn {command} --help)") from None
         raise
     check_numbers(options)
     return options

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
+from akorn.cli.option_names import option_names, unrecognised
+
+_SPARE = "Unrecognized options: "  # and, after commas, the words that tyro could not use
 # what was expected → how Python complains about a value that is something else
 _UNREADABLE = {
     "a whole number": r"invalid literal for int\(\) with base 10:",
@@ -19,8 +23,11 @@ _SEVERAL = (
 )
 
 
-def one_line(box: str) -> str:
-    """The first part of tyro's framed message, without the frame, which may be ASCII, and without colours."""
+def one_line(box: str, options: Any) -> str:
+    """The first part of tyro's framed message, without the frame, which may be ASCII, and without colours.
+
+    options: the dataclass that was to be read, or an instance of it with the defaults.
+    """
     lines: list[str] = []
     for line in re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]:
         text = line.strip("│╭╮╰╯ ").strip()
@@ -28,7 +35,10 @@ def one_line(box: str) -> str:
             lines.append(text)
         elif text and lines:  # a rule, and not the one below the title
             break
-    return _plain(" ".join(lines)) or "these options cannot be read"
+    told = " ".join(lines)
+    if told.startswith(_SPARE):
+        return unrecognised(told.removeprefix(_SPARE).split(", "), option_names(options))
+    return _plain(told) or "these options cannot be read"
 
 
 def _plain(told: str) -> str:
@@ -39,9 +49,6 @@ def _plain(told: str) -> str:
         if "None" in known:  # then they are in no order
             known = sorted({*known} - {"None"})
         return f"{choice['option']}: expected {_either(known)}, got {choice['got']}"
-    spare = re.match(r"Unrecognized options: ([^-].*)", told)
-    if spare is not None:
-        return f"there is no place for {spare[1]}"
     missing = re.match(r"Missing value for argument '(.*?)'\. Expected (\d+) values", told)
     if missing is not None:
         return f"{missing[1]} needs {'a value' if missing[2] == '1' else f'{missing[2]} values'}"
