@@ -136,6 +136,10 @@ def main() -> None:
         tensorboard="tensorboard" in options,
         device=options.get("device", "cpu"),
     )
+    if "decay" in options:
+        config = replace(
+            config, optimiser=replace(config.optimiser, name="adamw", weight_decay=float(options["decay"]))
+        )
     if "largest_file" in options:  # a disk that is full for all larger files
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(options["largest_file"]), resource.RLIM_INFINITY))
     atexit.register(lambda: print("gloo threads at exit:", gloo_threads()))  # runs after what train registers

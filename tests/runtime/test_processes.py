@@ -36,7 +36,17 @@ def test_gradients_are_averaged_where_they_lie() -> None:
     processes.average_gradients(made)
     assert made[0].grad is before[0]
     assert made[2].grad is before[2]
-    for parameter, mean in zip(made, (2.0, 0.0, 6.0), strict=True):
+    for parameter, mean in ((made[0], 2.0), (made[2], 6.0)):
+        assert torch.equal(_grad(parameter), torch.full_like(parameter, mean))
+    assert made[1].grad is None  # in all processes: an optimiser leaves it alone
+
+
+@pytest.mark.usefixtures("several")
+def test_a_gradient_that_another_process_alone_has_is_half_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.add_(1))  # the other one has ones everywhere
+    made = parameters()
+    processes.average_gradients(made)
+    for parameter, mean in zip(made, (1.0, 0.5, 2.0), strict=True):
         assert torch.equal(_grad(parameter), torch.full_like(parameter, mean))
 
 

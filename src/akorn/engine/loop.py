@@ -205,7 +205,10 @@ def train(
 
 
 def train_step(state: TrainState, batch: Batch, learning_rate: float) -> None:
-    """Take one step of the optimiser. Nothing here waits for the device."""
+    """Take one step of the optimiser.
+
+    Nothing here waits for the device, except where one of several processes leaves a parameter without a gradient.
+    """
     accelerator, config = state.accelerator, state.config
     loss, extra = state.backward(batch, state.task.choose())
     processes.average_gradients(state.parameters)

@@ -58,6 +58,9 @@ def average(values: Tensor) -> Tensor:
 def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """Replace each gradient by its mean over the processes, in place.
 
+    Where only some processes have one, it is zero in the others. Where none has one, it stays None, as in a single
+    process: optimisers would not leave a parameter alone that has a gradient of zeros.
+
     We do not use DistributedDataParallel, because it rearranges its buckets after the first step, which changes
     the order of summation, so a run resumed on three or more processes would differ in the last bits. Also,
     tasks can call the model as often, and by whichever method, they like. The models are small:
@@ -65,9 +68,15 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """
     if not several():
         return
-    for parameter in parameters:
-        if parameter.grad is None:  # unused here, perhaps used in another process
-            parameter.grad = torch.zeros_like(parameter)
+    missing = [number for number, parameter in enumerate(parameters) if parameter.grad is None]
+    users = torch.ones(len(parameters), device=parameters[0].device)  # of each parameter: processes with a gradient
+    if missing:
+        users[missing] = 0
+    dist.all_reduce(users)
+    if missing:  # nobody else must know, and wait for, the numbers
+        for number, count in zip(missing, users[missing].tolist(), strict=True):
+            if count:
+                parameters[number].grad = torch.zeros_like(parameters[number])
     for group in _by_dtype([p.grad for p in parameters if p.grad is not None]):
         _unflatten_into(group, average(torch.cat([g.flatten() for g in group])))
 
