@@ -64,8 +64,9 @@ def _plain(told: str) -> str:
     for pattern in _SEVERAL:
         several = re.match(pattern, reason)
         if several is not None:
-            words = " ".join(re.findall(r"'(.*?)'", several["words"]))
-            return f"{option}: expected {_kind(several.groupdict().get('kind'))}, got {words}"
+            expected = _kind(several.groupdict().get("kind"))
+            words = re.findall(r"'(.*?)'", several["words"])
+            return f"{option}: expected {expected}, got {_got(words, expected)}"
     return f"{option}: {reason}"
 
 
@@ -82,6 +83,13 @@ def _kind(kind: str | None) -> str:
     if choices:  # typing.Literal
         return f"{kind.count('Literal')} of {', '.join(choices)}"
     several = kind.startswith("typing.Tuple") or re.fullmatch(r"\{\w+( \w+)+\}", kind)
-    count = max(kind.count("int"), kind.count("INT")) if several else 0
+    count = len(re.findall("int|float", kind.lower())) if several else 0
     word = "whole numbers" if "int" in kind.lower() else "numbers" if "float" in kind.lower() else kind
     return f"{count} {word}" if count else word
+
+
+def _got(words: Sequence[str], expected: str) -> str:
+    """The words that were given, and how many they are if another number of them was expected."""
+    count = re.match(r"\d+", expected)
+    told = " ".join(words)
+    return told if count is None or len(words) == int(count[0]) else f"{len(words)}: {told}" if words else "none"

@@ -56,7 +56,8 @@ class SudokuRecipe:
     data: DataConfig = field(default_factory=DataConfig)
     valid: ValidConfig = field(default_factory=ValidConfig)
     steps: tuple[int, int] | None = None
-    """Draw T from this range for every batch; None for the model's T."""
+    """The range from which the number of Kuramoto steps T is drawn for every batch; None for the model's T. (The number
+    of training steps is `--train.steps`.)"""
     loss: Literal["squares", "blanks"] = "squares"
     """Take the cross-entropy on all squares, or only on the blanks."""
     noise: float = 0.0
