@@ -72,11 +72,12 @@ print(model(attack(pictures, labels, steps=1, starts=1)).argmax(1))
 ## The commands
 
 ```
-C10="--data cifar-10-batches-py --precision tf32 --attack-limit 1000"
-akorn eval cifar10-conv $C10 --attacks autoattack                           # as the paper runs it
-akorn eval cifar10-conv $C10 --attacks autoattack-adaptive,pgd-adaptive     # with gradients of the last step
-akorn eval cifar10-conv $C10 --attacks autoattack-standard                  # with one start fixed
-python examples/adversarial.py                                              # our own drawings, on a CPU
+pip install -c constraints.txt '.[attacks]'
+attack() {{ akorn eval "$1" --data cifar-10-batches-py --precision tf32 --attack-limit 1000 --attacks "$2"; }}
+attack cifar10-conv autoattack                           # as the paper runs it
+attack cifar10-conv autoattack-adaptive,pgd-adaptive     # with gradients of the last step
+attack cifar10-conv autoattack-standard                  # with one start fixed
+python examples/adversarial.py                           # our own drawings, on a CPU
 ```
 
 On an H200 the three evaluations took {shipped_seconds}, {shipped_last_seconds} and {fixed_seconds} seconds. Without a
@@ -136,7 +137,7 @@ The figures come from these commands, the last one for each of the models:
 ```
 python benchmarks/common_protocol.py trials --data cifar-10-batches-py --rows akorn-conv no-proj
 python benchmarks/common_protocol.py final --data cifar-10-batches-py --rows akorn-conv no-proj
-akorn eval runs/common/RUN/model $C10 --attacks autoattack,autoattack-adaptive
+attack runs/common/RUN/model autoattack,autoattack-adaptive  # defined above
 ```
 
 For γ = 0.5 the first two also get `--runs runs/gamma-0.5 --model.gamma 0.5`, and for γ = 0.1 likewise.
