@@ -95,6 +95,11 @@ def test_mistakes_get_one_line(akorn: Akorn) -> None:
     ("words", "message"),
     [
         ("simulate --steps 2.5", "--steps: expected a whole number, got 2.5"),
+        ("simulate fsh", "unexpected argument 'fsh' (akorn simulate --help)"),
+        (
+            "simulate waves --steps 3",
+            "unexpected argument 'waves': did you mean --preset waves? (akorn simulate --help)",
+        ),
         ("simulate --gamma x", "--gamma: expected a number, got x"),
         ("simulate --seed x", "--seed: expected a whole number, got x"),
         ("simulate --seed 99999999999999999999", "seed must be at most"),

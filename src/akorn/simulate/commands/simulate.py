@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import arg
 
+from akorn.cli import parse as parse_options
 from akorn.cli.common import CommonOptions, print_json, say
 from akorn.errors import AkornError
 from akorn.runtime.progress import progress_bar
@@ -71,6 +73,15 @@ class Options(CommonOptions):
     """classic: largest coupling strength."""
     k_count: Whole = None
     """classic: number of coupling strengths."""
+
+
+def parse(words: Sequence[str]) -> Options:
+    """The options; a preset's name without --preset before it is the mistake that is made most often."""
+    from akorn.simulate.presets import PRESETS
+
+    if words and words[0] in PRESETS:
+        raise AkornError(f"unexpected argument {words[0]!r}: did you mean --preset {words[0]}? (akorn simulate --help)")
+    return parse_options(Options, words, "simulate")
 
 
 def run(options: Options) -> int:
