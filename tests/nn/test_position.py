@@ -141,8 +141,19 @@ BAD = {
         lambda: ann.AttentionCoupling(16, 2, position=ann.RotaryPosition((2, 3), 8, learn=True), symmetric=True),
         r"RotaryPosition\(…, symmetric=True\)",
     ),
-    "head too small": (lambda: ann.GTA((3, 3), 6), "head of 6 components.*multiple of 4"),
-    "channels": (lambda: ann.AbsolutePosition((3, 3), 6), "6 channels cannot hold"),
+    "head too small": (lambda: ann.GTA((3, 3), 6), "head_dim is 6, but positions on a 2-D grid need a multiple of 4"),
+    "too many heads": (
+        lambda: ann.AttentionCoupling(32, heads=16, grid=(4, 4)),
+        "^channels / heads is 2, but positions on a 2-D grid need a multiple of 4: take fewer heads or more channels,",
+    ),
+    "an odd head on a line": (
+        lambda: ann.AttentionCoupling(12, heads=4, grid=(4,)),
+        "^channels / heads is 3, but positions on a 1-D grid need a multiple of 2:",
+    ),
+    "channels": (
+        lambda: ann.AbsolutePosition((3, 3), 6),
+        "6 channels, but sines and cosines of positions on a 2-D grid need a multiple of 4",
+    ),
     "grid": (lambda: ann.GTA((3, 3, 3), 8), r"\(length,\) or \(height, width\)"),
     "axes": (lambda: ann.GTA((3, 3), 8).resize((3,)), "another number of axes"),
     "tokens": (lambda: ann.AbsolutePosition((3, 3), 8)(torch.zeros(1, 8, 8)), "has 9 tokens, but the state has 8"),

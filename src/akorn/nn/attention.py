@@ -25,6 +25,7 @@ class AttentionCoupling(nn.Module):
         channels: number of channels C.
         heads: number of heads; D = C / heads.
         grid: the layout of the tokens, (length,) or (height, width); it implies GTA unless `position` says otherwise.
+            GTA needs D to be a multiple of 2 on a line, and of 4 on a plane.
         position: the module for positions; None without a grid means that the tokens are a set.
         mask: boolean, broadcastable to [tokens, tokens]: where True, the row's token attends to the column's.
         bias: whether queries, keys and values have a bias.
@@ -65,6 +66,11 @@ class AttentionCoupling(nn.Module):
             kind = type(position).__name__
             raise ValueError(f"a symmetric coupling needs symmetric positions: {kind}(…, symmetric=True)")
         if position is None and grid is not None:
+            if channels // heads % (2 * len(grid)):
+                raise ValueError(
+                    f"channels / heads is {channels // heads}, but positions on a {len(grid)}-D grid need a multiple of"
+                    f" {2 * len(grid)}: take fewer heads or more channels, or leave out grid="
+                )
             position = GTA(grid, channels // heads, symmetric=symmetric)
         if mask is not None:
             _check_mask(mask, None if position is None else position.tokens)

@@ -85,7 +85,7 @@ def sine_cosine(grid: Grid, channels: int) -> Tensor:
     grid = as_grid(grid)
     per_axis, rest = divmod(channels, 2 * len(grid))
     if rest:
-        raise ValueError(f"{channels} channels cannot hold sines and cosines for each axis of {grid}")
+        raise ValueError(f"there are {channels} channels, but sines and cosines of {_on_a_grid(grid)}")
     places = _places(grid)  # [tokens, axes]
     angles = places[:, :, None] * _frequencies(per_axis)  # [tokens, axes, F]
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
@@ -271,12 +271,16 @@ def rotary_matrices(grid: Grid, head_dim: int) -> Tensor:
     """Rotations by place · 10000^(−i/F), the grid's axes in turn: [tokens, head_dim/2, 2, 2], F = head_dim/2/axes."""
     per_axis, rest = divmod(head_dim, 2 * len(grid))
     if rest or not per_axis:
-        raise ValueError(f"a head of {head_dim} components cannot rotate by each axis of {grid}: not a multiple of"
-                         f" {2 * len(grid)}")  # fmt: skip
+        raise ValueError(f"head_dim is {head_dim}, but {_on_a_grid(grid)}")
     angles = _places(grid)[:, None, :] * _frequencies(per_axis)[:, None]  # [tokens, F, axes]
     angles = angles.flatten(1)  # pair 2i is for the row, pair 2i + 1 for the column
     cos, sin = angles.cos(), angles.sin()
     return torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2).float()
+
+
+def _on_a_grid(grid: Grid) -> str:
+    """What a width must be for positions with two components for each axis."""
+    return f"positions on a {len(grid)}-D grid need a multiple of {2 * len(grid)}"
 
 
 def _frequencies(count: int) -> Tensor:
