@@ -203,6 +203,7 @@ def test_configs_survive_json_and_bad_ones_are_named() -> None:
         ({"omega": 1}, "omega is 1"),
         ({"position": "polar"}, "position is 'polar'"),
         ({"heads": 5}, "32 channels cannot be split into 5 heads"),
+        ({"heads": 16}, "channels / heads is 2, but positions on the board need a multiple of 4"),
         ({"n": 5}, "n=5"),
         ({"n_out": 0}, "n_out is 0"),
         ({"step": "damped"}, "step is damped, expected gamma in a model with natural frequencies"),

@@ -95,6 +95,10 @@ def check(config: ModelConfig) -> None:
     check_fields(config)
     if config.channels % config.heads:
         raise AkornError(f"{config.channels} channels cannot be split into {config.heads} heads")
+    absolute = isinstance(config, EnergyTransformerConfig) or config.position == "absolute"
+    if (width := config.channels if absolute else config.channels // config.heads) % 4:
+        what = "channels is" if absolute else "channels / heads is"
+        raise AkornError(f"{what} {width}, but positions on the board need a multiple of 4")
     if isinstance(config, SudokuConfig) and (config.n < 2 or config.channels % config.n):
         raise AkornError(f"{config.channels} channels cannot be grouped into oscillators of n={config.n} dimensions")
     if isinstance(config, SudokuConfig) and config.step == "damped" and (config.omega or config.rule == "residual"):
