@@ -4,6 +4,8 @@ import copy
 import json
 import math
 import os
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,6 +250,49 @@ def test_record_and_tensorboard(tmp_path: Path) -> None:
     events = EventAccumulator(str(out / "tensorboard")).Reload()
     assert [e.step for e in events.Scalars("loss")] == [7, 14]
     assert events.Scalars("eval/error")[0].value == pytest.approx(result.metrics["error"])
+
+
+def test_a_finished_run_is_recorded_once(tmp_path: Path) -> None:
+    run, results, config = tmp_path / "run", tmp_path / "results", replace(PLAIN, steps=5)
+    first = train(ToyTask(), config, run, results=results)
+    written = (first.folder / "training.json").stat().st_mtime_ns
+    again = train(ToyTask(), config, run, resume=True, results=results)
+    assert (again.record, again.loss, again.metrics) == (first.record, first.loss, first.metrics)
+    assert (again.folder / "training.json").stat().st_mtime_ns == written
+    shutil.rmtree(run / "model")
+    assert train(ToyTask(), config, run, resume=True, results=results).folder.is_dir()
+    assert [record["extra"]["steps"] for record in read_records(results)] == [5]
+    train(ToyTask(), replace(config, steps=8), run, resume=True, results=results)
+    assert sorted(record["extra"]["steps"] for record in read_records(results)) == [5, 8]
+    other = train(ToyTask(), replace(config, steps=8, weights="last"), run, resume=True, results=results)
+    assert json.loads(other.record.read_text())["config"]["weights"] == "last"
+    assert json.loads((other.folder / "training.json").read_text())["weights"] == "last"
+
+
+@pytest.mark.parametrize("last", ["_leave_model", "write_record", "own_record.share"])
+@pytest.mark.parametrize("longer", [False, True])
+def test_a_run_that_was_stopped_at_its_end_is_finished_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, longer: bool
+) -> None:
+    run, results, config = tmp_path / "run", tmp_path / "results", replace(PLAIN, steps=5)
+    if longer:
+        train(ToyTask(), replace(config, steps=3), run, results=results)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"akorn.engine.loop.{last}", raising(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(ToyTask(), config, run, resume=True, results=results)
+    for _ in range(2):
+        result = train(ToyTask(), config, run, resume=True, results=results)
+        assert json.loads((result.folder / "training.json").read_text())["steps"] == 5
+        assert json.loads(result.record.read_text())["extra"]["steps"] == 5
+        assert len(read_records(results)) == 1 + longer
+
+
+def raising(error: type[BaseException]) -> Callable[..., None]:
+    def fail(*words: object, **options: object) -> None:
+        raise error
+
+    return fail
 
 
 def test_a_record_keeps_the_curves_that_were_logged_also_of_a_resumed_run(tmp_path: Path) -> None:

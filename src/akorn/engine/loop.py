@@ -5,6 +5,7 @@
         scalars.jsonl           the curves
         tensorboard/            the same for TensorBoard
         model/                  the finished model, and how it was trained (training.json)
+        record/                 the record of the finished run, if one was requested
 
 The same call runs on one device or, under `accelerate launch`, on many. On several machines `out` must be on a disk
 that they share.
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from akorn.engine import checkpoint, scalars, schedule
+from akorn.engine import checkpoint, own_record, scalars, schedule
 from akorn.engine.accelerator import start
 from akorn.engine.config import TrainConfig, check
 from akorn.engine.order import Order
@@ -117,6 +118,8 @@ def train(
 
         main: bool = accelerator.is_main_process
         processes.wait()  # all processes must have read the folder before anything is written
+        if main and state.step < total:
+            own_record.forget(out)  # of an end that this run now goes beyond
         waits = state.device.type == "cpu"
         with (
             Report(
@@ -180,24 +183,31 @@ def train(
                 report.leave_out(time.monotonic() - before)
 
         model = state.best_model().eval()
-        if main:
-            _leave_model(model, task, config, out / MODEL, total, overrides)
         record = None
-        if results is not None and main:
-            curve = scalars.curves(scalars.read(out))
-            record = write_record(
-                kind="train",
-                name=task.name,
-                metrics={**metrics, "loss": loss},
-                config={**asdict(config), "task": dict(task.settings())},
-                seed=config.seed,
-                data_fingerprint=fingerprint,
-                wall_time=seconds(),
-                device=str(accelerator.device),
-                overrides=overrides or {},
-                extra={"steps": total, "processes": accelerator.num_processes, **({"curve": curve} if curve else {})},
-                folder=results,
-            )  # the last to be written: a run that could not leave its model has not ended, and will be resumed
+        if main:
+            own = own_record.find(out, config.weights)  # of a run that had finished
+            if own is None:
+                own_record.forget(out)  # that of other weights
+            if own is None or not (out / MODEL).is_dir():
+                _leave_model(model, task, config, out / MODEL, total, overrides)
+            if own is None and results is not None:
+                curve = scalars.curves(scalars.read(out))
+                extra = {"steps": total, "processes": accelerator.num_processes, **({"curve": curve} if curve else {})}
+                own = write_record(
+                    kind="train",
+                    name=task.name,
+                    metrics={**metrics, "loss": loss},
+                    config={**asdict(config), "task": dict(task.settings())},
+                    seed=config.seed,
+                    data_fingerprint=fingerprint,
+                    wall_time=seconds(),
+                    device=str(accelerator.device),
+                    overrides=overrides or {},
+                    extra=extra,
+                    folder=out / own_record.FOLDER,
+                )  # after the model: a run that could not leave its model has not ended, and will be resumed
+            if own is not None and results is not None:
+                record = own_record.share(own, results)
         final = checkpoint.newest(folder)
         if final is None:  # the main process has written one
             raise AkornError(f"{folder}: there is no checkpoint; is it on a disk that all machines share?")
