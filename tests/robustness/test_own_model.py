@@ -92,6 +92,26 @@ def test_what_cannot_be_scored(net: nn.Module, options: dict[str, object], messa
         benchmark(net, pictures(), **{"attacks": (), "corruptions": (), **options})  # type: ignore[arg-type]
 
 
+def test_pictures_from_0_to_255_are_refused() -> None:
+    images, labels = template_pictures(4, side=32)
+    assert score(OwnModel(Plain()), images / 255, labels).accuracy == 100
+    for call in (lambda x: OwnModel(Plain())(x), lambda x: score(OwnModel(Plain()), x, labels)):
+        with pytest.raises(
+            ValueError, match=r"pictures are from 0 to 1, got values up to 1\d\d: divide those from 0 to 255"
+        ):
+            call(images.float())
+    with pytest.raises(ValueError, match=r"uint8 \[B, 3, H, W\], from 0 to 255, got torch.float32"):
+        Pictures(images / 255, labels, CLASSES)
+
+
+def test_a_wrapped_network_is_one_graph() -> None:
+    """Values are not read while compiling."""
+    images = template_pictures(2, side=32)[0] / 255
+    adapted = OwnModel(Plain())
+    compiled = torch.compile(adapted, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(images), adapted(images))
+
+
 def test_pictures_of_another_size_cannot_be_corrupted() -> None:
     with pytest.raises(AkornError, match=r"32 × 32 pixels, got 8 × 8; corruptions=\(\) leaves them out"):
         benchmark(Plain(side=8), pictures(side=8))

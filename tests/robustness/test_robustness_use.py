@@ -50,6 +50,8 @@ def test_the_answer_depends_on_the_picture_alone() -> None:
         Classifier(build(ResNetConfig(width=4, blocks=(1,), head="projection")), device="cpu")
     with pytest.raises(ValueError, match="3, 32, 32"):
         classifier.classify(torch.zeros(1, 3, 16, 16))
+    with pytest.raises(ValueError, match=r"pictures are from 0 to 1, got values up to 25[45]"):
+        classifier.classify(255 * images)
     assert classifier.classify([]) == []
     for foreign, words in (
         (ResNetConfig(width=4, blocks=(1,), classes=5), "5 classes, expected CIFAR-10's 10"),

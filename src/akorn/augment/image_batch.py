@@ -20,6 +20,13 @@ def check_pictures(images: Tensor) -> None:
         raise ValueError(f"pictures must be bytes or floats in 0–1, got {images.dtype}")
 
 
+def check_range(images: Tensor) -> None:
+    """ValueError for floats that look like pictures from 0 to 255. It reads values, and so waits for the device."""
+    most = float(images.max()) if images.is_floating_point() and images.numel() else 0.0
+    if most > 2:
+        raise ValueError(f"pictures are from 0 to 1, got values up to {most:.4g}: divide those from 0 to 255 by 255")
+
+
 def uniform(
     images: Tensor, generator: torch.Generator | None, *columns: int, low: float = 0.0, high: float = 1.0
 ) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from akorn.augment.image_batch import check_range
 from akorn.errors import AkornError
 from akorn.robustness.config import CLASSES, SIDE, check_classifier
 from akorn.robustness.evaluate import as_float, asked, probabilities
@@ -93,6 +94,7 @@ class Classifier:
         batch = images if isinstance(images, Tensor) else torch.stack([picture.pixels for picture in images])
         if batch.ndim != 4 or tuple(batch.shape[1:]) != (3, SIDE, SIDE):
             raise ValueError(f"pictures are [B, 3, {SIDE}, {SIDE}], got the shape {list(batch.shape)}")
+        check_range(batch)
         count = starts if self.model.random_start else 1
         found = []
         with asked(self.model):  # in float32 on any device, as `akorn eval` scores

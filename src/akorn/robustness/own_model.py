@@ -17,7 +17,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from akorn.augment.image_batch import check_range
 from akorn.errors import AkornError
+from akorn.nn.checks import can_be_looked_at
 from akorn.robustness.config import SIDE
 from akorn.robustness.corruptions import COMMON, check_name, check_severity, corrupt
 from akorn.robustness.data import Pictures
@@ -33,6 +35,8 @@ class OwnModel(nn.Module):
     Args:
         model: maps pictures [B, 3, H, W] from 0 to 1 to logits [B, classes]; a function of the pictures alone.
 
+    The first pictures are looked at, and refused if they are from 0 to 255.
+
     """
 
     random_start = False
@@ -42,11 +46,15 @@ class OwnModel(nn.Module):
         super().__init__()
         self.model = model
         self.training = model.training
+        self._looked = False  # at pictures: only once, since it waits for the device
         if next(model.parameters(), None) is None:  # its device is read from its parameters
             self.register_parameter("place", nn.Parameter(torch.empty(0), requires_grad=False))
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Logits [B, classes]; there is nothing to draw."""
+        if not self._looked and can_be_looked_at(images):
+            check_range(images)
+            self._looked = True
         logits: Tensor = self.model(images)
         return logits
 

@@ -19,7 +19,8 @@ class Pictures:
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
-            raise ValueError(f"images must be uint8 [B, 3, H, W], got {self.images.dtype} {list(self.images.shape)}")
+            got = f"{self.images.dtype} {list(self.images.shape)}"
+            raise ValueError(f"images must be uint8 [B, 3, H, W], from 0 to 255, got {got}")
         if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
             raise ValueError(
                 f"labels must be int64 [{len(self.images)}], got {self.labels.dtype} {list(self.labels.shape)}"
