@@ -243,7 +243,9 @@ def test_generated_pictures_are_other_ones_for_validation() -> None:
     [
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"train": {"batch_size": 1}}, "train.batch_size is 1, expected 2 or more"),
-        ({"data": {"name": "imagenet"}}, "needs --data"),
+        ({"data": {"name": "photos"}}, "needs --data: a folder of photographs, or packs made by akorn data pack"),
+        ({"data": {"name": "imagenet"}}, "needs --data: a folder of ImageNet's photographs, or packs made by"),
+        ({"data": {"name": "shaped"}}, "needs --data: 'shaped' is not a data set that we generate"),
         ({"data": {"augment": AugmentConfig(hue=0.7)}}, "hue is 0.7"),
         ({"data": {"count": 0}}, "data.count is 0"),
         ({"valid": {"count": 0}}, "valid.count is 0"),

@@ -291,6 +291,10 @@ def start_from(model: ObjectsNet, name_or_folder: str) -> None:
     load_weights(model, {**source.state_dict(), **kept}, name_or_folder)
 
 
+_GIVEN = {"photos": "photographs", "imagenet": "ImageNet's photographs"}
+"""Data sets of recipes that a user must provide → what their folders hold."""
+
+
 def _check(recipe: ObjectsRecipe) -> None:
     check(recipe.model)
     check_augment(recipe.data.augment)
@@ -300,6 +304,10 @@ def _check(recipe: ObjectsRecipe) -> None:
     if needs_parts(recipe.loss) and recipe.data.augment.shift:
         raise AkornError("data.augment.shift moves what the loss compares: expected 0 with terms besides SimCLR's")
     if recipe.data.path is None and recipe.data.name not in GENERATED:
+        wanted = _GIVEN.get(recipe.data.name)
+        if wanted is not None:
+            packs = "packs made by akorn data pack (docs/photos.md)"
+            raise AkornError(f"{recipe.name} needs --data: a folder of {wanted}, or {packs}")
         known = f"we generate {', '.join(GENERATED)}"
         raise AkornError(
             f"{recipe.name} needs --data: {recipe.data.name!r} is not a data set that we generate ({known})"
