@@ -90,17 +90,20 @@ def test_no_solution_found_says_so(akorn_here: Akorn, model: Path) -> None:
 def test_adaptive_effort_is_the_default_and_told(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:
     result = akorn_here("solve", SOLVED, "--model", model, "--device", "cpu")
     assert result.returncode == 0
-    assert result.stderr == "effort: 1 start, 32 steps together; the limit is 64 starts of 256 steps\n"
+    assert result.stderr == "effort: 1 start, 32 steps (limit: 64 starts of 256 steps)\n"
     result = akorn_here("solve", EASY, "--model", model, "--effort", "2x64")
     assert result.returncode == 1
     assert "confidence" in result.stdout
     assert "try a higher limit, such as --effort 4x128" in result.stderr
-    assert "effort: 2 starts, 192 steps together; the limit" in result.stderr
+    assert "effort: 2 starts, 192 steps in all (the limit was reached)\n" in result.stderr
     (tmp_path / "boards.txt").write_text(f"{SOLVED}\n{EASY}\n")
     result = akorn_here("solve", "boards.txt", "--model", model, "--effort", "2x64", "--json")
     assert [json.loads(line)["effort"] for line in result.stdout.splitlines()] == [32, 192]
-    assert "effort: 112 steps of all starts per board on average; the limit is 2 starts of 64" in result.stderr
-    assert "where 1 of the boards ended unsure" in result.stderr
+    mean = "effort: 112 steps per board on average, over all its starts"
+    assert f"{mean}; 1 of 2 boards reached the limit of 2 starts of 64 steps\n" in result.stderr
+    (tmp_path / "boards.txt").write_text(f"{SOLVED}\n{SOLVED}\n")
+    result = akorn_here("solve", "boards.txt", "--model", model, "--effort", "1x64", "--json")
+    assert "over all its starts; no board reached the limit of 1 start of 64 steps\n" in result.stderr
 
 
 def test_the_bundled_puzzle_watching_and_an_animation(akorn_here: Akorn, model: Path, tmp_path: Path) -> None:

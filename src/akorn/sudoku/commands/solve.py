@@ -274,9 +274,13 @@ def _tell(line: BoardLine, answer: Answer, alone: bool, effort: Effort | None, a
             hint = "the answer was sure and wrong: try --prefer-valid or a higher --sure"
         say(f"akorn: {where}not solved; in the best attempt {'; '.join(named)}; {hint}")
     if alone and effort is not None and not as_json:
-        starts = "1 start" if answer.votes == 1 else f"{answer.votes} starts"
-        ended = "the limit" if answer.at_limit else f"the limit is {effort.starts} starts of {effort.steps:,} steps"
-        say(f"effort: {starts}, {answer.effort:,} steps together; {ended}")
+        steps = f"{answer.effort:,} steps"
+        took = f"1 start, {steps}" if answer.votes == 1 else f"{answer.votes} starts, {steps} in all"
+        say(f"effort: {took} ({'the limit was reached' if answer.at_limit else f'limit: {_limit(effort)}'})")
+
+
+def _limit(effort: Effort) -> str:
+    return f"{effort.starts} start{'s' * (effort.starts > 1)} of {effort.steps:,} steps"
 
 
 def _watch(solver: Solver, line: BoardLine, answer: Answer) -> None:
@@ -326,7 +330,11 @@ class _Tally:
         self.seen = self.unreadable = self.known = self.correct = self.answered = self.valid = 0
         self.ambiguous = 0  # boards without a solution, or with several
         self.drawn = False  # whether the animation has been written
-        self.effort, self.used, self.at_limit = effort, 0, 0  # the steps of all starts, and boards that took all
+        self.effort, self.used, self.at_limit = (
+            effort,
+            0,
+            0,
+        )  # the steps of all starts, and the boards that reached the limit
 
     def refuse(self, line: BoardLine) -> None:
         """Count a board without an answer."""
@@ -350,9 +358,9 @@ class _Tally:
         if self.known:
             say(f"board accuracy: {100 * self.correct / self.known:.2f} % ({self.correct} of {self.known})")
         if self.effort is not None and self.answered > 1:
-            limit = f"the limit is {self.effort.starts} starts of {self.effort.steps:,} steps"
-            mean = f"{self.used / self.answered:,.0f} steps of all starts per board on average"
-            say(f"effort: {mean}; {limit}, where {self.at_limit} of the boards ended unsure")
+            mean = f"{self.used / self.answered:,.0f} steps per board on average, over all its starts"
+            some = f"{self.at_limit} of {self.answered} boards" if self.at_limit else "no board"
+            say(f"effort: {mean}; {some} reached the limit of {_limit(self.effort)}")
         if self.unreadable:
             say(f"akorn: {self.unreadable} board{'s' * (self.unreadable > 1)} could not be read")
         if self.ambiguous and self.seen > 1:
