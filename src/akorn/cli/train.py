@@ -21,6 +21,9 @@ from akorn.registry import listed
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 
+_LONG = {"seed": ("train", "seed"), "device": ("train", "device"), "data": ("data", "path"), "valid": ("valid", "path")}
+"""The settings that some of the command's own options stand for: the part of the recipe, and its field."""
+
 
 @dataclass(frozen=True)
 class Options(CommonOptions):
@@ -28,6 +31,10 @@ class Options(CommonOptions):
 
     recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE", help_behavior_hint="(required)")] = ""
     """The recipe's name."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 0)")] = None  # type: ignore[assignment]
+    """The same seed gives the same numbers on the same machine."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="STR", help_behavior_hint="(default: auto)")] = None  # type: ignore[assignment]
+    """cpu, cuda, mps, or auto for the best device available."""
     out: Path | None = None
     """The run's folder: checkpoints, curves and the finished model. By default runs/RECIPE-seedS."""
     resume: bool = False
@@ -57,6 +64,7 @@ def parse(words: Sequence[str]) -> Options:
     own, rest = _divide(list(words[1:]), known)
     settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)
     options = parse_options(Options, [name, *own], "train")
+    _check_spellings(options, settings, {word.split("=")[0] for word in rest})
     return dataclasses.replace(options, settings=settings, words=tuple(words))
 
 
@@ -75,6 +83,17 @@ def _divide(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
             target = own if word.split("=")[0] in known else rest
         target.append(word)
     return own, rest
+
+
+def _check_spellings(options: Options, settings: Recipe, given: set[str]) -> None:
+    """AkornError if an option and the setting that it stands for are both given, with different values."""
+    for short, (section, field) in _LONG.items():
+        long, value = f"--{section}.{field}", getattr(options, short)
+        if value is None or long not in given:
+            continue
+        other = getattr(getattr(settings, section), field)
+        if value != other:
+            raise AkornError(f"--{short} {value} and {long} {other} are the same setting: leave one of them out")
 
 
 def run(options: Options) -> int:
@@ -114,20 +133,13 @@ def _resuming(words: Sequence[str]) -> str:
 
 def configured(options: Options) -> Recipe:
     """The recipe that a command line means: its settings, seed, device and data."""
-    recipe = options.settings
-    assert recipe is not None
-    train = recipe.train
-    if options.seed:
-        train = dataclasses.replace(train, seed=options.seed)
-    if options.device != "auto":
-        train = dataclasses.replace(train, device=options.device)
-    data, valid = recipe.data, recipe.valid
-    if options.data is not None:
-        data = dataclasses.replace(data, path=options.data)
-    if options.valid is not None:
-        valid = dataclasses.replace(valid, path=options.valid)
-    changed: Recipe = dataclasses.replace(recipe, train=train, data=data, valid=valid)
-    return changed
+    recipe: Recipe = options.settings
+    for short, (section, field) in _LONG.items():
+        value = getattr(options, short)
+        if value is not None:
+            changed = dataclasses.replace(getattr(recipe, section), **{field: value})
+            recipe = dataclasses.replace(recipe, **{section: changed})  # type: ignore[type-var]
+    return recipe
 
 
 def _overrides(default: Any, recipe: Any) -> dict[str, Any]:
