@@ -330,11 +330,8 @@ class _Tally:
         self.seen = self.unreadable = self.known = self.correct = self.answered = self.valid = 0
         self.ambiguous = 0  # boards without a solution, or with several
         self.drawn = False  # whether the animation has been written
-        self.effort, self.used, self.at_limit = (
-            effort,
-            0,
-            0,
-        )  # the steps of all starts, and the boards that reached the limit
+        self.effort = effort
+        self.used = self.at_limit = 0  # the steps of all starts, and the boards that reached the limit
 
     def refuse(self, line: BoardLine) -> None:
         """Count a board without an answer."""
