@@ -8,6 +8,7 @@ import pytest
 
 from akorn.cli import main
 from akorn.sudoku.board import format_board
+from akorn.sudoku.commands.tables import print_votes
 from akorn.sudoku.config import ItrSAConfig, SudokuConfig
 from akorn.sudoku.difficulty import by_nodes, count_nodes, search_nodes
 from akorn.sudoku.generate import make
@@ -104,3 +105,21 @@ def test_eval_scores_files_of_sudoku_extremes_form(
     table.write_text("source,question,answer,rating\n" + lines[0][:60] + "\n")
     assert status(["eval", tmp_path / "model", "--data", table, "--results", "None"]) == 2
     assert "table.csv, line 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("votes", [10, 64, 1000])
+def test_the_table_of_votes_fits_a_terminal(
+    votes: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shape = (4, votes)
+    right = np.ones(shape, dtype=bool)  # 100.0 is the widest figure
+    answer = np.zeros(shape, dtype=np.int64)
+    print_votes(Samples(*np.zeros((3, *shape), dtype=np.float32), right, answer))
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    assert "…" not in told
+    heading = told.split("\n")[0].split()
+    assert (heading[2], heading[-2]) == ("1", f"{votes:,}")
+    for words in ("energy and confidence", "of these, right"):
+        assert words in told

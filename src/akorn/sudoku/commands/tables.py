@@ -14,6 +14,9 @@ from akorn.sudoku.difficulty import by_nodes
 from akorn.sudoku.evaluate import Evaluation, Spent
 from akorn.sudoku.samples import Samples
 
+MOST_COLUMNS = 7
+"""Numbers of votes K that fit in a terminal of 80 columns; with more of them, every other one is shown."""
+
 
 def print_evaluation(found: Evaluation, nodes: NDArray[np.int64]) -> None:
     """Print the scores: by givens, difficulty and search nodes, then all together."""
@@ -38,30 +41,35 @@ def print_evaluation(found: Evaluation, nodes: NDArray[np.int64]) -> None:
         return
     console.print(f"board accuracy {found.board_accuracy:.2f} % (T = {found.steps}, {how}) in {found.seconds:.1f} s")
     if found.votes > 1:
-        console.print("by vote: " + ", ".join(f"{name} {value:.2f}" for name, value in found.accuracies.items()))
+        words = {"single": "mean of all starts", "first": "first start alone"}
+        told = (f"{words.get(name, name)} {value:.2f}" for name, value in found.accuracies.items())
+        console.print(f"accuracy by vote: {', '.join(told)}")
     if found.samples is not None and found.votes > 1:
-        _print_votes(found.samples)
+        print_votes(found.samples)
 
 
-def _print_votes(samples: Samples) -> None:
+def print_votes(samples: Samples) -> None:
     """The votes over K."""
     told = samples.over_votes()
     table = Table(box=None, header_style="bold")
-    table.add_column("votes K")
-    for count in told["votes"]:
-        table.add_column(f"{count:,}", justify="right")
-    table.add_column("AUROC", justify="right")
+    table.add_column("votes K", max_width=26)
+    counts = told.pop("votes")
+    shown = list(range(len(counts)))
+    if len(counts) > MOST_COLUMNS:  # every other one, with the first and the last
+        shown = sorted({0, *range(len(counts) - 1, 0, -2)})
+    for place in shown:
+        table.add_column(f"{counts[place]:,}", justify="right", no_wrap=True)
+    table.add_column("AUROC", justify="right", no_wrap=True)
     names = {
-        "both": "energy and confidence",
+        "both": "by energy and confidence combined",
         "any": "any start is right",
-        "agree": "they agree",
-        "agreed": "and are right",
+        "agree": "energy and confidence choose the same answer",
+        "agreed": "of these, right",
     }
     for name, values in told.items():
-        if name == "votes":
-            continue
         area = f"{samples.auroc(name):.3f}" if name in samples.votes else ""
-        table.add_row(names.get(name, name), *("–" if value is None else f"{value:.1f}" for value in values), area)
+        figures = ("–" if values[place] is None else f"{values[place]:.1f}" for place in shown)
+        table.add_row(names.get(name, name), *figures, area)
     Console().print(table)
 
 
