@@ -149,6 +149,11 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(name, dict.fromkeys(known), n=3)
 
 
+def summary(entry: object) -> str:
+    """The first paragraph of an entry's docstring, in one line."""
+    return " ".join((entry.__doc__ or "").strip().partition("\n\n")[0].split())
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in one line; of very many only the first ones, and how many there are besides."""
     if len(names) > MOST_LISTED:

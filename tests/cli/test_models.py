@@ -46,6 +46,10 @@ def test_every_shipped_model_has_size_scores_and_a_command(akorn_here: Akorn) ->
         assert command in COMMANDS
     assert told["cifar10-conv"]["scores"] == {"one start": 84.2, "four starts": 85.7}
     assert told["tetrominoes"]["scores"] == {"FG-ARI": 92.1, "MBO": 58.3}
+    assert told["tetrominoes"]["measured"] == "without up-tiling"
+    assert list(told["sudoku"]["scores"])[1:] == [
+        "adaptive effort (64 starts × 2,048 steps)", "the same without symmetries"
+    ]  # fmt: skip
     assert told["sudoku-itrsa"] == {
         "pretrained": False, "task": "sudoku", "megabytes": None, "about": told["sudoku-itrsa"]["about"],
         "measured": "", "scores": {}, "command": "akorn train sudoku_itrsa",
@@ -58,6 +62,7 @@ def test_tables_are_named_as_a_reader_of_the_paper_sees_them(akorn_here: Akorn) 
     for told in (*recipes.values(), akorn_here("models", "--all").stdout):
         assert not re.search(r"(Tab|Fig)[a-z]*\.? ?`", told)
     assert recipes["sudoku_akorn"] == "AKOrN with attention (Table 19)."
+    assert recipes["cifar10_akorn_conv_falling_rate"].endswith("falls to 0; this is the shipped `cifar10-conv`.")
     assert recipes["cifar10_resnet18_noise02"].endswith("(Table 8).")
     package = Path(models.__file__).parent
     labelled = [path for path in package.rglob("*.py") if re.search(r"\b(Tab|Fig)\. `", path.read_text("utf-8"))]

@@ -8,6 +8,7 @@ from typing import Any
 from akorn import models, rooms
 from akorn.cli.common import CommonOptions, print_json
 from akorn.model_cards import CARD, Card, read_card
+from akorn.registry import summary
 from akorn.settings import WEIGHTS_FILE
 
 
@@ -68,8 +69,7 @@ def _shipped(name: str, task: str) -> Entry:
 
 def _trained(name: str, task: str) -> Entry:
     _, recipe = rooms.models()[name]
-    told = (rooms.recipes()[recipe].__doc__ or "").strip().splitlines()
-    return Entry(name, task, False, None, Card(told[0] if told else ""), f"akorn train {recipe}")
+    return Entry(name, task, False, None, Card(summary(rooms.recipes()[recipe])), f"akorn train {recipe}")
 
 
 def run(options: Options) -> int:

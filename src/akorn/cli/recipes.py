@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akorn.cli.common import CommonOptions, print_json
+from akorn.registry import summary
 from akorn.rooms import recipes
 
 
@@ -15,7 +16,7 @@ class Options(CommonOptions):
 
 def run(options: Options) -> int:
     """Print one line per recipe."""
-    told = {name: (recipe.__doc__ or "").strip().splitlines()[0] for name, recipe in recipes().items()}
+    told = {name: summary(recipe) for name, recipe in recipes().items()}
     if options.json:
         print_json(told)
         return 0

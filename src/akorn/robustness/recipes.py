@@ -105,13 +105,14 @@ _MIX_N4 = replace(_MIX, n=4, n_out=4)
 
 @RECIPES.add
 def cifar10_akorn_conv() -> CifarRecipe:
-    """AKOrN-conv with N = 2 (Table 5; with `init`, Table 4)."""
+    """AKOrN-conv with N = 2 (Table 5; with `--init` from Tiny-ImageNet pre-training, Table 4)."""
     return CifarRecipe(model=AkornConfig(), train=_paper())
 
 
 @RECIPES.add(weights="cifar10-conv")
 def cifar10_akorn_conv_falling_rate() -> CifarRecipe:
-    """A model of cifar10_akorn_conv (`--init FOLDER`) trained for 80 more epochs, at a rate that falls to 0. It ships.
+    """Continues a model of cifar10_akorn_conv (needs `--init FOLDER`) for 80 epochs at a rate that falls to 0; this is
+    the shipped `cifar10-conv`.
 
     The head starts anew, as with every `init`. Chaos turns the gradients of the first blocks' weights into pure noise
     (docs/robustness.md): at a constant rate these weights keep walking at random to the end, and the layers that read
