@@ -230,6 +230,17 @@ def test_an_early_answer_of_several_blocks_is_replayed(config: object) -> None:
         assert sum(frame.energy or 0.0 for frame in frames) == pytest.approx(answer.energy, rel=1e-4)
 
 
+def test_an_answer_says_of_which_round_it_is(boards: tuple[Tensor, Tensor]) -> None:
+    """Also where the last round found nothing better."""
+    solver = Solver(net(replace(SMALL, blocks=2)), "cpu")
+    answers = solver.solve([board.numpy() for board in boards[0]], effort=Effort(1, 128, sure=1.0))
+    assert {answer.round_steps for answer in answers} == {64, 128}
+    for answer in answers:
+        *_, frame = solver.watch(answer.puzzle, answer.steps, round_steps=answer.round_steps)
+        blank = np.array([given == "0" for given in answer.puzzle])
+        assert frame.confidence[blank].mean() == pytest.approx(answer.confidence, abs=1e-4)
+
+
 @pytest.mark.parametrize("symmetries", [True, False])
 def test_starts_of_a_model_without_randomness_differ_by_their_symmetries_alone(symmetries: bool) -> None:
     solver = Solver(net(ItrSAConfig(channels=16, heads=2)), "cpu")

@@ -41,6 +41,7 @@ class Found:
     valid: Tensor  # bool: whether the answer follows the rules
     start: Tensor  # int64: the number of the start it is from
     steps: Tensor  # int64: how many steps that start had taken
+    total: Tensor  # int64: T of the round that it is from
     energy: Tensor  # float32: summed over these steps; NaN where no energies were wanted
     used: Tensor  # int64: steps of all starts in all rounds together
     round: Tensor  # int64: the last round that the board was in, from 0
@@ -55,7 +56,7 @@ class Found:
         confidence = zeros(dtype=torch.float32) - 1  # below every answer's
         return cls(
             zeros(81, dtype=torch.uint8), confidence, zeros(dtype=torch.bool), zeros(), zeros(),
-            zeros(dtype=torch.float32), zeros(), zeros(),
+            zeros(), zeros(dtype=torch.float32), zeros(), zeros(),
         )  # fmt: skip
 
     def score(self, stop: Stop) -> Tensor:
@@ -282,6 +283,7 @@ class _Pool:
             ("valid", valid[row]),
             ("start", start),
             ("steps", self.age),
+            ("total", torch.full_like(self.age, self.steps)),
             ("energy", self.sum[row] if self.energy is not None else torch.full_like(confidence[row], torch.nan)),
         ):
             old: Tensor = getattr(found, field)

@@ -60,8 +60,8 @@ class Answer:
     symmetries: bool = False
     """Whether all starts but the first saw the board under a symmetry, as with adaptive effort; for `Solver.watch`."""
     round_steps: int | None = None
-    """With adaptive effort the steps T of the round that ended it, of which the winning start may have taken only the
-    first; all blocks but the last took T. None without; for `Solver.watch`."""
+    """With adaptive effort the steps T of the round that the answer is from, of which the winning start may have taken
+    only the first; all blocks but the last took T. None without; for `Solver.watch`."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Solver:
             found.start.tolist(),
             found.used.tolist(),
             (~found.sure(effort)).tolist(),
-            [rounds[number][1] for number in found.round.tolist()],
+            found.total.tolist(),
         )
         return [
             _answer(puzzle, answer, energy, confidence, steps, votes, start, seed, used, open, effort.symmetries, total)

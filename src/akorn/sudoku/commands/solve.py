@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from akorn.sudoku.board_reader import BoardLine
     from akorn.sudoku.effort import Effort
     from akorn.sudoku.exact import Solutions
-    from akorn.sudoku.solver import Answer, Solver
+    from akorn.sudoku.solver import Answer, Frame, Solver
 
 STEPS, VOTES = 64, 8  # if one of the two is given, for the other; `akorn eval --as-solve` has the same
 BATCH = 1000  # boards that are read, solved and answered at a time
@@ -283,6 +283,15 @@ def _limit(effort: Effort) -> str:
     return f"{effort.starts} start{'s' * (effort.starts > 1)} of {effort.steps:,} steps"
 
 
+def _replayed(solver: Solver, line: BoardLine, answer: Answer) -> Iterator[Frame]:
+    """The steps of the winning start."""
+    assert line.puzzle is not None
+    return solver.watch(
+        line.puzzle, answer.steps, answer.seed, answer.start,
+        symmetries=answer.symmetries, round_steps=answer.round_steps,
+    )  # fmt: skip
+
+
 def _watch(solver: Solver, line: BoardLine, answer: Answer) -> None:
     """Show the digits of the winning start step by step, in place."""
     import time
@@ -296,7 +305,7 @@ def _watch(solver: Solver, line: BoardLine, answer: Answer) -> None:
     console = Console()
     with Live(console=console, transient=True, auto_refresh=False) as live:
         summed: float | None = 0.0  # ends as the value that the vote compared
-        for frame in solver.watch(line.puzzle, answer.steps, answer.seed, answer.start, symmetries=answer.symmetries):
+        for frame in _replayed(solver, line, answer):
             title = f"step {frame.step} of {answer.steps}"
             summed = None if frame.energy is None or summed is None else summed + frame.energy
             live.update(BoardView(frame.digits, line.puzzle, summed, title, ENERGY), refresh=True)
@@ -311,7 +320,7 @@ def _animate(solver: Solver, line: BoardLine, answer: Answer, options: Options) 
 
     assert options.gif is not None
     assert line.puzzle is not None
-    frames = list(solver.watch(line.puzzle, answer.steps, answer.seed, answer.start, symmetries=answer.symmetries))
+    frames = list(_replayed(solver, line, answer))
     energies = [frame.energy for frame in frames if frame.energy is not None]
     animate(
         np.stack([frame.digits for frame in frames]),
