@@ -108,8 +108,8 @@ VOTES = Table(
             ("the highest confidence", "confidence", "auroc_confidence"),
         )
     ),
-    note="The `sudoku-paper` of version 0.1 at T = 128 with 16 starts for each of 90 validation boards with 17–34"
-    " givens, on two CPU cores, in percent. Confidence is the mean of the highest probability over the blanks."
+    note="`sudoku-paper` at T = 128 with 16 starts for each of 90 validation boards with 17–34 givens, on two CPU"
+    " cores, in percent. Confidence is the mean of the highest probability over the blanks."
     " AUROC is the share of pairs, one right and one wrong answer to the same board, in which the vote prefers the"
     " right one. For this reason `akorn solve` votes by confidence.",
 )
