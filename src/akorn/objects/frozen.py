@@ -108,7 +108,8 @@ class FrozenFeatures(nn.Module):
             import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except Exception as error:  # a RuntimeError if torchvision does not match torch
             if isinstance(error, ModuleNotFoundError) and error.name == "timm":
-                raise AkornError(f"{name}: timm networks need the timm package: pip install -c constraints.txt timm") from error
+                how = "pip install -c constraints.txt timm"
+                raise AkornError(f"{name}: timm networks need the timm package: {how}") from error
             raise AkornError(
                 f"{name}: timm is installed but cannot be imported ({type(error).__name__}: {_first_line(error)});"
                 f" it needs a torchvision that matches torch {torch.__version__}"

@@ -193,7 +193,8 @@ def _check(options: Options) -> tuple[str, ...]:
     if options.source is not None and not options.checks and not transferred:
         raise AkornError("--source is for --attacks transfer and for --checks, and neither was asked for")
     if options.data is None:
-        raise AkornError("--data is missing: CIFAR-10's folder, cifar-10-batches-py (docs/training.md says where to get it)")
+        where = "docs/training.md says where to get it"
+        raise AkornError(f"--data is missing: CIFAR-10's folder, cifar-10-batches-py ({where})")
     if options.checks or any(ATTACKS[name].needs_extra for name in wanted):
         from importlib.util import find_spec
 
