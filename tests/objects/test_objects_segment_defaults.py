@@ -35,36 +35,37 @@ def run(*words: object) -> int:
 @pytest.mark.parametrize(
     ("picture", "model", "knows"),
     [
-        ("in/colour.png", "dsprites", "was trained only on coloured drawings of 64 × 64 pixels"),
-        ("in/grey.png", "shapes", "was trained only on grey drawings of 40 × 40 pixels"),
+        ("in/colour.png", "dsprites", "dsprites, trained only on coloured drawings of 64 × 64 pixels"),
+        ("in/grey.png", "shapes", "shapes, trained only on grey drawings of 40 × 40 pixels"),
     ],
 )
 def test_the_model_that_is_taken_says_what_it_knows(
     here: Path, picture: str, model: str, knows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(picture) == 0
-    told = capsys.readouterr()
-    assert f"no --model was given: {model} (" in told.err
-    assert knows in told.err.splitlines()[-1]
+    assert run(picture, picture.replace("/", "/../in/")) == 2  # the same picture twice: the second is refused
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"using the model {knows} (--model chooses another)"
+    assert not any("using the model" in line for line in told[1:])
     assert run(picture, "--json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["model"] == model
     assert told.err == ""
 
 
-def test_grey_is_seen_also_where_it_is_stored_as_colours(here: Path) -> None:
+def test_grey_is_seen_also_where_it_is_stored_as_colours(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Image.open("in/grey.png").convert("RGB").save("in/grey-rgb.png")
     Path("text.png").write_text("not a picture")
     assert choose_model(["text.png", "absent.png", "in/grey-rgb.png"]) == "shapes"
     assert choose_model(["text.png"]) == "dsprites"  # what is wrong with the picture is said later
     assert run("text.png") == 2
+    assert "using the model" not in capsys.readouterr().err  # nothing was segmented
 
 
 def test_a_large_picture_is_a_warning(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Image.new("RGB", (900, 600), (90, 80, 70)).save("photo.jpg")
     assert run("photo.jpg") == 0
     told = capsys.readouterr().err
-    assert "photos (objects in photographs, found without labels) was trained on photographs" in told
+    assert told.startswith("using the model photos, for photographs (--model chooses another)\n")
     assert "was trained on drawings" not in told
     assert run("photo.jpg", "--model", "dsprites") == 0
     assert "900 × 600 pixels, and dsprites was trained on drawings of 64 × 64" in capsys.readouterr().err

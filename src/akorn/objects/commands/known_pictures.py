@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from akorn.errors import AkornError
@@ -60,16 +59,11 @@ def _is_grey(name: str) -> bool | None:
 
 
 def what_it_knows(model: str, config: Any) -> str:
-    """One line for people: what a model was trained on."""
-    from akorn.model_cards import CARD, read_card
-    from akorn.models import WEIGHTS
-
-    about = read_card(WEIGHTS / model / CARD).about or read_card(Path(model) / CARD).about
-    kind = "grey" if config.image_channels == 1 else "coloured"
-    told = f" ({about})" if about else ""
+    """A few words for people: a model, and what it was trained on."""
     if knows_photographs(model):
-        return f"{model}{told} was trained on photographs, without labels"
-    return f"{model}{told} was trained only on {kind} drawings of {config.image_size} × {config.image_size} pixels"
+        return f"{model}, for photographs"
+    kind = "grey" if config.image_channels == 1 else "coloured"
+    return f"{model}, trained only on {kind} drawings of {config.image_size} × {config.image_size} pixels"
 
 
 def knows_photographs(model: str) -> bool:

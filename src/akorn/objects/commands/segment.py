@@ -114,7 +114,7 @@ def run(options: Options) -> int:
     settings = SegmentSettings(options.method, tiles, steps=options.steps, seed=options.seed, least=least, edges=edges)
     segmenter = Segmenter.from_pretrained(model, settings, str(pick_device(options.device)))
     clusters = _clusters(options, model, data_set_of(model))
-    chosen = options.model is None
+    chosen = options.model is None and not options.json
     options = replace(options, model=model)
     side = _side(options, segmenter)
     segmenter.check(clusters, side, side)
@@ -124,7 +124,8 @@ def run(options: Options) -> int:
     wrong = 0
     prefixes = output_prefixes(options.images)
     owners: dict[str, str] = {}  # prefix of the output files → the picture they belong to
-    together = _Together("coco" in formats, page)
+    knows = f"using the model {what_it_knows(model, segmenter.model.config)} (--model chooses another)"
+    together = _Together("coco" in formats, page, knows if chosen else "")
     for name in options.images:
         try:
             _segment(options, formats, segmenter, side, clusters, name, prefixes[name], owners, together)
@@ -139,8 +140,6 @@ def run(options: Options) -> int:
     if folder:
         done = len(options.images) - wrong
         say(f"{done:,} {'picture' if done == 1 else 'pictures'} segmented, {wrong:,} failed")
-    if chosen and not wrong and not options.json:
-        say(f"no --model was given: {what_it_knows(model, segmenter.model.config)}")
     return 2 if wrong else 0
 
 
@@ -211,6 +210,7 @@ def _segment(
     count = int(mask.max()) + 1 if fewer else int(clusters)
     mask = mask.astype("int16" if count < 2**15 else "int32")  # masks of large photographs take memory
     labels = background_first(stretch_mask(mask, *picture.size))
+    together.begin()
     _deliver(options, formats, segmenter, count, picture, name, prefix, labels)
     together.add(name, picture, labels)
 
@@ -230,11 +230,21 @@ def _reduced(picture: Read) -> Tensor:
 
 
 class _Together:
-    """What is written once for all pictures: their masks in COCO's format, and the page."""
+    """What is written once for all pictures: their masks in COCO's format, and the page.
 
-    def __init__(self, coco: bool, page: bool) -> None:
+    first: a line to say before the first picture that is segmented.
+    """
+
+    def __init__(self, coco: bool, page: bool, first: str) -> None:
+        self.first = first
         self.coco: dict[str, list[Any]] | None = {"images": [], "annotations": []} if coco else None
         self.page: list[Shown] | None = [] if page else None
+
+    def begin(self) -> None:
+        """Say the first line, unless it was said."""
+        if self.first:
+            say(self.first)
+        self.first = ""
 
     def add(self, name: str, picture: Read, labels: NDArray[np.integer]) -> None:
         """A picture that was segmented."""
