@@ -42,7 +42,9 @@ def test_everything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     made_of(monkeypatch, "import sys; open(sys.argv[1], 'wb').write(b'model')")
     folder = tmp_path / "new" / "page"
     folder.parent.mkdir()
-    write_page(folder, "../a&b.html")
+    said: list[str] = []
+    write_page(folder, "../a&b.html", tell=said.append)
+    assert said == [f"{exported.SUDOKU}: exporting to ONNX"]
     written = {f"/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*") if path.is_file()}
     assert written == set(static_files()) - {"/"} | {"/README.txt", "/models/sudoku.json", "/models/sudoku.onnx"}
     assert json.loads((folder / "models/sudoku.json").read_text())["state"] == "ready"
@@ -50,6 +52,8 @@ def test_everything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert 'id="docs" href="../a&amp;b.html"' in (folder / "index.html").read_text(encoding="utf-8")
     assert (folder / "vendor/onnxruntime-web/ort-wasm-simd-threaded.wasm").read_bytes().startswith(b"\0asm")
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
+    write_page(tmp_path / "again", tell=said.append)
+    assert len(said) == 1  # the file is in the cache
 
 
 def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

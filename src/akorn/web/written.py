@@ -47,7 +47,8 @@ def write_page(
         exported = ExportedModels()
         try:
             for name, model in exported.models.items():
-                tell(f"{name}: its weights become an ONNX file")
+                if not model.path.is_file():  # otherwise it is in the cache
+                    tell(f"{model.weights}: exporting to ONNX")
                 state = _made(model)
                 _put(page, f"/models/{name}.json", json.dumps(state).encode())
                 _put(page, f"/models/{name}.onnx", model.path.read_bytes())
