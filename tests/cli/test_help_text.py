@@ -62,3 +62,13 @@ def test_folding_keeps_what_fits_and_every_word(monkeypatch: pytest.MonkeyPatch)
     assert lines[3].startswith(" " * 7 + "[--option]")
     assert max(len(line) for line in lines if "x" not in line) <= 40
     assert stream.getvalue().split() == text.split()
+
+
+@pytest.mark.parametrize(("name", "counts"), [("tetrominoes", (60000, 10000, 320)), ("shapes", (40000, 1000, 1000))])
+def test_the_help_of_a_data_set_has_its_own_numbers(
+    name: str, counts: tuple[int, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = " ".join(told(["data", "make", name], capsys).replace("│", " ").split())
+    for kind, count in zip(("training", "validation", "test"), counts, strict=True):
+        assert f"Number of {kind} pictures. (default: {count})" in shown

@@ -34,7 +34,9 @@ def parse(words: Sequence[str]) -> Any:
         raise AkornError(f"akorn data make NAME DIR: the name is missing; known names are: {', '.join(makers)}")
     if words[1] not in makers:
         raise AkornError(unknown("data set", words[1], makers))
-    return parse_options(makers[words[1]].Options, words[1:], f"data make {words[1]}")
+    maker = makers[words[1]]
+    kind = maker.options_of(words[1]) if hasattr(maker, "options_of") else maker.Options
+    return parse_options(kind, words[1:], f"data make {words[1]}")
 
 
 def run(options: Any) -> int:

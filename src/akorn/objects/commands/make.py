@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,7 @@ NAMES = GENERATED
 """Data sets that this command makes."""
 
 
-def _of_each(split: int) -> str:
-    """How many pictures a split has in the paper, for each set."""
-    counts = {name: SETS[name].counts for name in GENERATED}
-    return ", ".join(f"{count[split]:,} of {name}" for name, count in counts.items() if count is not None)
+_PAPER = "(default: the paper's)"
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,12 @@ class Options(CommonOptions):
         Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")
     ] = None
     """The folder, created if it does not exist."""
-    count: Annotated[int | None, tyro.conf.arg(help=f"Number of training pictures; by default {_of_each(0)}.")] = None
-    valid: Annotated[int | None, tyro.conf.arg(help=f"Number of validation pictures; by default {_of_each(1)}.")] = None
-    test: Annotated[int | None, tyro.conf.arg(help=f"Number of test pictures; by default {_of_each(2)}.")] = None
+    count: Annotated[int | None, tyro.conf.arg(help_behavior_hint=_PAPER)] = None
+    """Number of training pictures."""
+    valid: Annotated[int | None, tyro.conf.arg(help_behavior_hint=_PAPER)] = None
+    """Number of validation pictures."""
+    test: Annotated[int | None, tyro.conf.arg(help_behavior_hint=_PAPER)] = None
+    """Number of test pictures."""
     size: int | None = None
     """For scenes: the side of pictures, after the benchmark's crop; by default 128."""
     objects: tuple[int, int] | None = None
@@ -51,6 +52,18 @@ class Options(CommonOptions):
     """For scenes: rays per pixel, by default 16. More give less noise and take longer."""
     geometry: bool = True
     """For scenes: whether to write depth and normals."""
+
+
+def options_of(name: str) -> type[Options]:
+    """The options of one set, with its own numbers of pictures in their help."""
+    counts = dict(zip(("count", "valid", "test"), SETS[name].counts or (), strict=False))
+    told = [
+        (option, Annotated[int | None, tyro.conf.arg(help_behavior_hint=f"(default: {count})")], None)
+        for option, count in counts.items()
+    ]
+    # The same name and module: tyro looks there for the docstrings of options.
+    same = {"__module__": __name__, "__doc__": Options.__doc__}
+    return dataclasses.make_dataclass("Options", told, bases=(Options,), frozen=True, namespace=same)
 
 
 def run(options: Options) -> int:
