@@ -42,6 +42,10 @@ class DenseCoupling(nn.Module):
         """[B, C], [B, tokens, C] or [B, C, H, W] → the same shape."""
         return pointwise(x, self.weight)
 
+    def extra_repr(self) -> str:
+        """What print() shows of the coupling."""
+        return f"{self.channels}, symmetric={self.symmetric}"
+
 
 class ScalarCoupling(nn.Module):
     """Fully connected with J_ij = k_ij·I: a single number per pair of oscillators, as in the classical model.
@@ -78,6 +82,10 @@ class ScalarCoupling(nn.Module):
         dim = osc.channel_axis(x)
         grouped = osc.group(x, self.n, dim).movedim(dim - 1, -1)  # [..., N, (H, W,) oscillators]
         return osc.ungroup(F.linear(grouped, self.weight).movedim(-1, dim - 1), dim)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the coupling."""
+        return f"oscillators={self.oscillators}, n={self.n}, symmetric={self.symmetric}"
 
 
 class SparseCoupling(nn.Module):
@@ -135,6 +143,10 @@ class SparseCoupling(nn.Module):
         received = "e,beci->beci" if weight.ndim == 1 else "eij,becj->beci"
         sent = osc.ungroup(torch.einsum(received, weight, sent))
         return sent.new_zeros(*x.shape).index_add(1, target, sent)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the coupling."""
+        return f"nodes={self.nodes}, edges={self.edges.shape[1]}, n={self.n}, symmetric={self.symmetric}"
 
 
 class ConvCoupling(nn.Module):

@@ -69,6 +69,10 @@ class NaturalFrequency(nn.Module):
         """Ωx for grouped oscillators with their components at axis `dim`."""
         return osc.rotate(x, self.matrix, dim)
 
+    def extra_repr(self) -> str:
+        """What print() shows of the frequency."""
+        return _shown(self.n, self.oscillators, self.entries)
+
 
 class PairwiseFrequency(nn.Module):
     """The cheap rotation of the published models: (x₁, x₂) → (ω x₂, −ω x₁) on each pair of components.
@@ -106,3 +110,12 @@ class PairwiseFrequency(nn.Module):
     def forward(self, x: Tensor, dim: int) -> Tensor:
         """Ωx for grouped oscillators with their components at axis `dim`."""
         return osc.rotate_pairs(x, self.rate, dim)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the frequency."""
+        return _shown(self.n, self.oscillators, self.rate)
+
+
+def _shown(n: int, oscillators: int | None, values: Tensor) -> str:
+    whose = "shared" if oscillators is None else f"oscillators={oscillators}"
+    return f"n={n}, {whose}, {'learned' if isinstance(values, nn.Parameter) else 'fixed'}"

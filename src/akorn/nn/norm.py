@@ -57,6 +57,10 @@ class ChannelAffine(nn.Module):
         """[B, C], [B, tokens, C] or [B, C, H, W] → the same shape."""
         return per_channel(self.scale, c) * c + per_channel(self.bias, c)
 
+    def extra_repr(self) -> str:
+        """What print() shows of the module."""
+        return str(len(self.scale))
+
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The same linear map of the channels at every position; weight: [out, in]."""

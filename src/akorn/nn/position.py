@@ -79,6 +79,10 @@ class Position(nn.Module):
         if tokens != self.tokens:
             raise ValueError(f"the grid {self.grid} has {self.tokens} tokens, but the state has {tokens}")
 
+    def extra_repr(self) -> str:
+        """What print() shows of the positions."""
+        return f"grid={self.grid}"
+
 
 def sine_cosine(grid: Grid, channels: int) -> Tensor:
     """[tokens, channels]: for each axis of the grid, sines and cosines of place · 10000^(−i/F)."""
@@ -117,6 +121,10 @@ class AbsolutePosition(Position):
     def on_tokens(self, x: Tensor) -> Tensor:
         """[B, tokens, C] + positions."""
         return x + self.embedding
+
+    def extra_repr(self) -> str:
+        """What print() shows of the positions."""
+        return f"grid={self.grid}, channels={self.channels}, learn={isinstance(self.embedding, nn.Parameter)}"
 
 
 class RotaryPosition(Position):
@@ -180,6 +188,10 @@ class RotaryPosition(Position):
         for name, matrices in self.named_parameters():
             resized.get_parameter(name).copy_(_interpolated(matrices, self.grid, resized.grid))
         return resized
+
+    def extra_repr(self) -> str:
+        """What print() shows of the positions."""
+        return f"grid={self.grid}, head_dim={self.head_dim}, learn={self.learn}, symmetric={self.symmetric}"
 
 
 class GTA(Position):
@@ -248,6 +260,10 @@ class GTA(Position):
         """The same positions for another grid of as many axes, by linear interpolation of the learned matrices."""
         resized = {name: _interpolated(matrices, self.grid, grid) for name, matrices in self.named_parameters()}
         return GTA.from_matrices(grid, **resized)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the positions."""
+        return f"grid={self.grid}, head_dim={self.head_dim}, symmetric={self.symmetric}"
 
 
 def _interpolated(matrices: Tensor, old: Grid, new: Grid) -> Tensor:

@@ -28,6 +28,10 @@ class Start(nn.Module):
         """A state in the shape of c, not yet normalised: by default c itself."""
         return c
 
+    def extra_repr(self) -> str:
+        """What print() shows of the start."""
+        return f"n={self.n}"
+
 
 class FromStimulus(Start):
     """xᵢ = cᵢ / ‖cᵢ‖."""
@@ -52,6 +56,10 @@ class LearnedStart(Start):
     def draw(self, c: Tensor, generator: torch.Generator | None) -> Tensor:
         """The learned directions at every position."""
         return per_channel(self.embedding, c).to(c.dtype).expand_as(c)
+
+    def extra_repr(self) -> str:
+        """What print() shows of the start."""
+        return f"n={self.n}, channels={len(self.embedding)}"
 
 
 class MixedStart(Start):
