@@ -135,7 +135,7 @@ def model_name(model: str | Path, training: Mapping[str, Any] | None) -> str:
 
 
 def recipe_of(record: Record) -> str:
-    """The recipe of the model that a record is about, whatever the model is called; the name where none is told."""
+    """The recipe of a record's model, whatever the model is called; the record's name if it has no recipe."""
     training = (record.get("extra") or {}).get("training") or {}
     return str(training.get("recipe", record["name"]))
 
@@ -157,7 +157,7 @@ def read_records(folder: Path, skipped: Callable[[AkornError], None] | None = No
 
 
 def read_record(path: Path) -> Record:
-    """Return the record in a file; AkornError if it is none, or if a field has a wrong type."""
+    """Return the record in a file; AkornError if it is not a record, or if a field has a wrong type."""
     record = read_json(path)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise AkornError(f"{path}: not a record of akorn, expected format {FORMAT!r}")

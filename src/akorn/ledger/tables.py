@@ -34,7 +34,7 @@ class Cell:
     prefer: Callable[[Record], float] | None = None
     """Of several records of one seed, the one with the largest value of this counts; among equals, the newest."""
     prime: Callable[[Record], bool] | None = None
-    """Where some of the records that match are so, only these count; where none is, the figure is marked."""
+    """If some matching records satisfy this, only they count; if none does, the figure is marked."""
 
     def second_best(self, behind: Sequence[Record]) -> bool:
         """Whether a figure with these records behind it is to be marked."""
@@ -62,7 +62,7 @@ class Table:
     beside: str = "paper"
     """Whose figures are shown beside ours."""
     marked: str = ""
-    """What it says of a figure that none of the records behind it is prime, in words."""
+    """The note on figures without a preferred record."""
     always: bool = False
     """Show it though none of the figures is ours yet, for those of others."""
 

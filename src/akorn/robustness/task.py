@@ -144,7 +144,7 @@ class CifarTask(Task):
 
     @property
     def compiles_on_cpu(self) -> bool:
-        """Kuramoto steps are worth it."""
+        """Compiling pays off for Kuramoto steps."""
         return self.recipe.model.architecture.startswith("akorn")
 
     def compile(self, model: nn.Module) -> None:
@@ -184,7 +184,7 @@ class CifarTask(Task):
 
 
 def make_task(recipe: CifarRecipe) -> CifarTask:
-    """The recipe as the engine takes it."""
+    """The task of a recipe."""
     return CifarTask(recipe)
 
 

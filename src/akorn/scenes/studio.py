@@ -81,7 +81,7 @@ class Studio:
 
     @staticmethod
     def _checked(numbers: Sequence[int] | NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Numbers of scenes; AkornError if they are none, or not whole numbers from 0."""
+        """Numbers of scenes; AkornError if there are none, or if they are not whole numbers from 0."""
         given = list(numbers)
         if not given:
             raise AkornError("there is no scene to render")

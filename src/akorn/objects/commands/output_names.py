@@ -1,4 +1,4 @@
-"""How the files that `akorn segment` writes for each picture are called."""
+"""Names of the files that `akorn segment` writes for each picture."""
 
 from __future__ import annotations
 

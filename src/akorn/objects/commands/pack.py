@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from akorn.runtime.packs import Entry
 
 _MOST_SIDE = 2**12
-_TOGETHER = 64  # pictures per thread that are in work at one time
+_TOGETHER = 64  # pictures per thread being processed at a time
 _NAMED = 20  # unreadable pictures that are named; the others are counted
 
 

@@ -24,7 +24,7 @@ from akorn.runtime.files import make_folder
 NOTES = (
     "Made by akorn from the definitions and constants of CIFAR-10-C (Hendrycks & Dietterich, 2019), with random "
     "numbers of its own: the pictures are not those of the published set, and figures from them should say so.",
-    "glass_blur: follows the published set, in which the second half of each exchange of pixels came to nothing.",
+    "glass_blur: follows the published set, in which the second half of each exchange of pixels had no effect.",
 )
 
 
