@@ -115,6 +115,8 @@ def test_of_two_processes_one_speaks(tmp_path: Path) -> None:
 def test_a_recipes_help_has_the_commands_options_too(akorn_here: Akorn) -> None:
     told = akorn_here("train", "sudoku_akorn", "--help").stdout
     assert "--resume" in told
+    flat = " ".join(told.replace("│", " ").split())
+    assert "recipes on photographs, ImageNet, Tiny-ImageNet and CIFAR-10 need it." in flat
     assert "--train.batch-size" in told
 
 

@@ -40,7 +40,8 @@ class Options(CommonOptions):
     resume: bool = False
     """Continue from the newest checkpoint in the run's folder."""
     data: Path | None = None
-    """The training data; by default the recipe generates it."""
+    """The training data. By default it is generated, where that is possible; recipes on photographs, ImageNet,
+    Tiny-ImageNet and CIFAR-10 need it."""
     valid: Path | None = None
     """The validation data, scored during training."""
     results: Path | None = LEDGER
