@@ -60,6 +60,7 @@ def test_the_settings_are_those_of_the_help(
         ("train sudoku_akorn --epochs 3", "unknown option --epochs: did you mean --train.epochs? (akorn train sudoku_"),
         ("train sudoku_akorn --batch_sizes 3", "--batch_sizes: did you mean --train.batch-size? (akorn train"),
         ("train sudoku_akorn --lr 3 --foo 4", "--lr (did you mean --train.optimiser.learning-rate?), --foo (akorn"),
+        ("train sudoku_akorn --resum", "--resum: did you mean --resume or --results? (akorn"),
         ("train cifar10_akorn_conv --steps 3", "--steps: did you mean --train.steps or --model.steps? (akorn"),
         ("train sudoku_akorn --modl.channels 3", "--modl.channels: did you mean --model.channels? (akorn"),
     ],

@@ -117,8 +117,13 @@ def _run(name: str, words: Sequence[str]) -> int:
     return int(module.run(options))
 
 
-def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None = None) -> _T:
-    """Parse the arguments of a command: tyro reads the dataclass `kind`; `default` may provide its values."""
+def parse(
+    kind: type[_T], words: Sequence[str], command: str, default: _T | None = None, also: Sequence[str] = ()
+) -> _T:
+    """Parse the arguments of a command: tyro reads the dataclass `kind`; `default` may provide its values.
+
+    also: options that are parsed elsewhere, without their dashes, for suggestions in place of unknown ones.
+    """
     import tyro
 
     told = io.StringIO()
@@ -132,7 +137,7 @@ def parse(kind: type[_T], words: Sequence[str], command: str, default: _T | None
                 options = tyro.cli(kind, args=list(words), prog=f"akorn {command}", default=default)
     except SystemExit as end:
         if end.code == 2:
-            message = one_line(told.getvalue(), kind if default is None else default)
+            message = one_line(told.getvalue(), kind if default is None else default, also)
             raise AkornError(f"{message} (akorn {command} --help)") from None
         raise
     check_numbers(options)

@@ -23,10 +23,11 @@ _SEVERAL = (
 )
 
 
-def one_line(box: str, options: Any) -> str:
+def one_line(box: str, options: Any, also: Sequence[str] = ()) -> str:
     """The first part of tyro's framed message, without the frame, which may be ASCII, and without colours.
 
-    options: the dataclass that was to be read, or an instance of it with the defaults.
+    options: the dataclass that was to be read, or an instance of it with the defaults. also: other options that may
+    have been meant.
     """
     lines: list[str] = []
     for line in re.sub(r"\x1b\[[\d;]*m", "", box).splitlines()[1:]:
@@ -37,7 +38,7 @@ def one_line(box: str, options: Any) -> str:
             break
     told = " ".join(lines)
     if told.startswith(_SPARE):
-        return unrecognised(told.removeprefix(_SPARE).split(", "), option_names(options))
+        return unrecognised(told.removeprefix(_SPARE).split(", "), [*also, *option_names(options)])
     return _plain(told) or "these options cannot be read"
 
 

@@ -16,6 +16,7 @@ import tyro
 
 from akorn.cli import parse as parse_options
 from akorn.cli.common import LEDGER, CommonOptions, check_ledger, print_json, say
+from akorn.cli.option_names import option_names
 from akorn.errors import AkornError
 from akorn.registry import listed
 from akorn.rooms import Recipe, part, recipes, room_of_recipe
@@ -63,7 +64,8 @@ def parse(words: Sequence[str]) -> Options:
             parse_options(Options, ["--help"], "train")
     known = {f"--{field.name}" for field in dataclasses.fields(Options)} | {"--no-json", "--no-resume"}
     own, rest = _divide(list(words[1:]), known)
-    settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe)
+    also = tuple(option_names(Options))
+    settings = parse_options(_settings_type(recipe), rest, f"train {name}", default=recipe, also=also)
     options = parse_options(Options, [name, *own], "train")
     _check_spellings(options, settings, {word.split("=")[0] for word in rest})
     return dataclasses.replace(options, settings=settings, words=tuple(words))
