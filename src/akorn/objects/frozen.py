@@ -108,7 +108,7 @@ class FrozenFeatures(nn.Module):
             import timm  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except Exception as error:  # a RuntimeError if torchvision does not match torch
             if isinstance(error, ModuleNotFoundError) and error.name == "timm":
-                how = "pip install -c constraints.txt timm"
+                how = "pip install 'akorn[timm]', with akorn's constraints.txt, or pip may replace a CPU build of torch"
                 raise AkornError(f"{name}: timm networks need the timm package: {how}") from error
             raise AkornError(
                 f"{name}: timm is installed but cannot be imported ({type(error).__name__}: {_first_line(error)});"
