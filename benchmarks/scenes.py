@@ -10,8 +10,9 @@ python benchmarks/scenes.py picture FILE [--samples 32]
 `scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both side by side. The
 folder's pictures are copied nowhere else. "truth" cuts the same true renders to the benchmark's crop, for
 `akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: choosing them at random, the check that
-every object is visible, colours and masks. "step" times a training step with stored pictures and with pictures rendered
-on the fly. "picture" shows the first five test scenes of each kind and their masks.
+every object is visible, colours and masks. "step" times a training step of `akorn train` with stored pictures, with
+pictures that are rendered on the fly, and rendering alone. "picture" shows the first five test scenes of each kind and
+their masks.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ import hashlib
 import json
 import time
 from dataclasses import replace
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from akorn.ledger import write_record
+from akorn.objects.data.device import DeviceData
+from akorn.objects.data.endless import EndlessScenes
 from akorn.scenes import (
     FAMILIES,
     Studio,
@@ -128,55 +132,49 @@ def speed(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, fl
 def step(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
     """Milliseconds per training step, with stored pictures and with pictures rendered on the fly."""
     from akorn.bench.measure import measure
+    from akorn.engine.accelerator import start
+    from akorn.engine.loop import train_step
+    from akorn.engine.state import TrainState
     from akorn.objects.recipes import RECIPES
-    from akorn.objects.task import make_task
+    from akorn.objects.task import TrainingPictures, make_task
+    from akorn.runtime.precision import numerics
 
     metrics: dict[str, float] = {}
+    turns = [torch.randperm(words.epoch)[: words.batch] for _ in range(words.repeats + 3)]
     for name in words.recipes:
         recipe = RECIPES[name]()
-        data = replace(recipe.data, count=2 * words.batch, endless=True)
+        data = replace(recipe.data, count=words.epoch, endless=True)
         recipe = replace(recipe, data=data, valid=replace(recipe.valid, count=1))
+        config = replace(recipe.train, batch_size=words.batch, device=device.type, tensorboard=False)
         task = make_task(recipe)
         endless = task.build_data(device)
-        torch.manual_seed(0)
-        model = task.build_model().to(device).train()
-        optimiser = torch.optim.Adam(model.parameters(), 1e-3, fused=device.type == "cuda")
-        generator = torch.Generator(device).manual_seed(0)
-        turns = [torch.randperm(2 * words.batch)[: words.batch] for _ in range(8)]
-        stored = endless.batch(turns[0], generator)
-        half = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-        count = 0
+        assert isinstance(endless, EndlessScenes)
+        with numerics(config.precision, search=True):
+            state = TrainState(task, config, start(config), 10**6)
+            stored = TrainingPictures(DeviceData(endless.batch(turns[0])[0], device))
+            same = torch.arange(words.batch, device=device)
+            ahead, alone = cycle(pairwise(turns)), cycle(turns)
 
-        def train(batch: tuple[torch.Tensor, ...]) -> None:
-            with half:  # noqa: B023
-                loss, _ = task.loss(model, batch, generator, None)  # noqa: B023
-            loss.backward()
-            optimiser.step()  # noqa: B023
-            optimiser.zero_grad()  # noqa: B023
+            def with_stored() -> None:
+                train_step(state, stored.batch(same, state.generator), 1e-3)  # noqa: B023
 
-        def with_stored() -> None:
-            train(stored)  # noqa: B023
+            def with_rendered() -> None:
+                now, later = next(ahead)  # noqa: B023
+                batch = endless.batch(now)  # noqa: B023
+                endless.expect(later)  # noqa: B023
+                train_step(state, batch, 1e-3)  # noqa: B023
 
-        def with_rendered() -> None:
-            nonlocal count
-            now, later = turns[count % 8], turns[(count + 1) % 8]  # noqa: B023
-            batch = endless.batch(now, generator)  # noqa: B023
-            endless.expect(later)  # type: ignore[attr-defined]  # noqa: B023
-            train(batch)
-            count += 1
+            def only_rendered() -> None:
+                endless.batch(next(alone))  # noqa: B023
 
-        def only_rendered() -> None:
-            nonlocal count
-            endless.batch(turns[count % 8], generator)  # noqa: B023
-            count += 1
-
-        timed = measure(
-            {"stored": with_stored, "rendered": with_rendered, "rendering": only_rendered}, device, words.repeats
-        )
+            # One after the other: what one reads ahead is not for the next.
+            timed = {}
+            for kind, work in (("stored", with_stored), ("rendered", with_rendered), ("rendering", only_rendered)):
+                timed |= measure({kind: work}, device, words.repeats, memory=False)
         for key, found in timed.items():
             metrics[f"{name}_{key}_ms"] = 1000 * found.seconds
         print(f"{name}: " + ", ".join(f"{key} {1000 * found.seconds:.1f} ms" for key, found in timed.items()))
-    return metrics, {"recipes": words.recipes, "batch": words.batch}, "none"
+    return metrics, {"recipes": words.recipes, "batch": words.batch, "samples": 16, "size": 128}, "none"
 
 
 def picture(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
@@ -220,6 +218,7 @@ if __name__ == "__main__":
     three = commands.add_parser("step")
     three.add_argument("recipes", nargs="*", default=["clevr_akorn", "clevrtex_akorn_l2"])
     three.add_argument("--batch", type=int, default=256)
+    three.add_argument("--epoch", type=int, default=60_000, help="scenes from which a batch is drawn")
     three.add_argument("--repeats", type=int, default=10)
     four = commands.add_parser("picture")
     four.add_argument("file", type=Path)

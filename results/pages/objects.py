@@ -21,7 +21,7 @@ from akorn.ledger.tables import Cell, Row, Table, chosen
 from results.pages import quoted
 from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.corrections import MARKED, corrected
-from results.pages.objects_own import OTHERWISE, TRIED, WEIGHTS, most_pictures
+from results.pages.objects_own import OTHERWISE, TRIED, WEIGHTS, is_ours, most_pictures
 from results.pages.photos import CHOICES, LOSSES, PHOTOS
 from results.pages.scenes import CLEVR_SCENES, TEXTURED_SCENES
 from results.pages.trials import epochs, is_trial
@@ -71,7 +71,7 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int, weights: str | None
             and data.named(str(config.get("data")))
             and config.get("split", "test") in data.splits
             and (not data.generated or config.get("source", "generated") == "generated")
-            and not (data.original and config.get("source") == "generated")
+            and not (data.original and is_ours(config))
             and isinstance(pictures, int)
             and pictures >= data.pictures
             and config.get("size") in (data.size, None)  # None: as in the data

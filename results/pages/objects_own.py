@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Cell, Row, Table
@@ -10,6 +11,11 @@ from results.pages.corrections import corrected
 
 OTHERWISE = {"read", "least", "ratio", "places", "edges"}
 """Settings that a record names only if its protocol is not the paper's."""
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Whether an evaluation was on pictures that akorn made, for it or into a file that says so."""
+    return config.get("source") == "generated" or bool(config.get("made"))
 
 
 def most_pictures(record: Record) -> float:

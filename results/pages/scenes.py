@@ -31,6 +31,7 @@ _STORED = ("data.endless", "data.path")  # how training scenes are kept changes 
 
 def _scored(recipe: str, uptile: int) -> Callable[[Record], bool]:
     """Evaluations of a recipe's model by the paper's protocol, on any scenes."""
+    steps = 1 if recipe.endswith("_vit") else 8
 
     def fits(record: Record) -> bool:
         config = record["config"]
@@ -39,7 +40,7 @@ def _scored(recipe: str, uptile: int) -> Callable[[Record], bool]:
             and config.get("split") == "test"
             and (config.get("clusters"), config.get("method")) == (CLUSTERS, "average")
             and (config.get("components"), config.get("uptile"), config.get("bilinear")) == (128, uptile, 1)
-            and (config.get("steps"), config.get("size"), config.get("input")) == (8, None, None)
+            and (config.get("steps"), config.get("size"), config.get("input")) == (steps, None, None)
             and not OTHERWISE & set(config)
             and not is_trial(record, *_STORED)
         )

@@ -278,7 +278,22 @@ RENDERING = Table(
     " (`benchmarks/scenes.py speed`).",
 )
 
-TABLES = (SPEED, COLD, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING, RENDERING, LIKENESS)
+_STEP = {"kind": "bench", "name": "scenes-step", "hardware.gpu": _GPU, "config.batch": 256, "config.samples": 16}
+RENDERED_STEPS = Table(
+    "What rendering costs a training step",
+    ("stored pictures, ms", "rendered on the fly, ms", "rendering alone, ms"),
+    tuple(
+        Row(f"`{recipe}`", tuple(Cell(f"{recipe}_{kind}_ms", _STEP) for kind in ("stored", "rendered", "rendering")))
+        for recipe in ("clevr_akorn", "clevrtex_akorn_l2")
+    ),
+    note=f"A step of `akorn train` with 256 pictures of 128×128, two views each, on one {_GPU}: with the training set"
+    " in memory, and with `--data.endless`, which renders a new scene for each picture (`benchmarks/scenes.py step`)."
+    " So it pays to render a training set once and keep it.",
+)
+
+TABLES = (
+    SPEED, COLD, OWN_LOOP, RUNTIME, COMPILING, PROCESSES, LOADER, CLUSTERING, RENDERING, RENDERED_STEPS, LIKENESS,
+)  # fmt: skip
 
 TITLE = "Speed: all tables"
 INTRO = """\

@@ -8,6 +8,7 @@ from typing import Any
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Metric
 from results.pages.corrections import corrected
+from results.pages.objects_own import is_ours
 
 BOARDS = {
     "test-id": "rebuilt ID boards",
@@ -67,7 +68,8 @@ def _pictures(record: Record) -> str:
     split = {"valid": "validation"}.get(str(config.get("split", "test")), "test")
     if data == "voc" and split == "test":
         return f"{int(config['pictures']):,} pictures of Pascal VOC's val"
-    own = " of our own" if data in PICTURES and config.get("source", "generated") == "generated" else ""
+    ours = data in PICTURES and ("source" not in config or is_ours(config))  # early records name no other source
+    own = " of our own" if ours else ""
     return f"{int(config['pictures']):,} {NAMES.get(data, data)} {split} pictures{own}"
 
 

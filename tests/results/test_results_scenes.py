@@ -10,6 +10,7 @@ from akorn.ledger.tables import Table, chosen
 from akorn.objects.data.sets import SETS
 from results.pages import objects
 from results.pages.scenes import CLEVR_SCENES, COUNTS, TEXTURED_SCENES, TRUTH
+from results.pages.standing import stands_on
 
 
 def record(
@@ -100,9 +101,26 @@ def test_textured_scenes_of_our_own_are_not_the_papers() -> None:
     own = record("clevrtex_akorn_l2", data="clevrtex-ood", pictures=10_000)
     assert filled(own, TEXTURED_SCENES) == [("AKOrN, L = 2", "OOD FG-ARI"), ("AKOrN, L = 2", "OOD MBO")]
     assert not filled(own, objects.CLEVRTEX_TABLE)
+    made = {**MADE, "scenes": "clevrtex-ood", "objects": [3, 10]}
+    written = record("clevrtex_akorn_l2", data="clevrtex-ood", pictures=10_000, source="test.npz", made=made)
+    assert filled(written, TEXTURED_SCENES) == filled(own, TEXTURED_SCENES)
+    assert not filled(written, objects.CLEVRTEX_TABLE)
     benchmark = record("clevrtex_akorn_l2", data="clevrtex-ood", pictures=10_000, source="clevrtex_outd")
     assert not filled(benchmark, TEXTURED_SCENES)
     assert filled(benchmark, objects.CLEVRTEX_TABLE) == [("AKOrN, L = 2", "OOD FG-ARI"), ("AKOrN, L = 2", "OOD MBO")]
+
+
+def test_a_vit_has_one_step() -> None:
+    vit = record("clevrtex_vit", data="clevrtex", pictures=1000, steps=1)
+    assert ("ViT, 8 blocks", "textured FG-ARI") in filled(vit, TEXTURED_SCENES)
+
+
+def test_scenes_in_a_file_are_of_our_own_too() -> None:
+    def said(**config: object) -> str:
+        return stands_on([record(**config)], "mbo").removesuffix(" †")  # type: ignore[arg-type]
+
+    assert said(source="my-test.npz", made=MADE) == "320 CLEVR test pictures of our own"
+    assert said(source="clevr_test.npz") == "320 CLEVR test pictures"
 
 
 def test_the_note_tells_the_errors() -> None:

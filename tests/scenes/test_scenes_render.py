@@ -202,6 +202,7 @@ def test_the_kernel_gives_the_same_picture(family: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_gpu_agrees_with_float64_on_the_cpu(family: str) -> None:
