@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from akorn.errors import AkornError
 from akorn.ledger import write_record
 from akorn.objects.data.device import DeviceData
 from akorn.objects.data.endless import EndlessScenes
@@ -142,7 +143,7 @@ def step(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, flo
     metrics: dict[str, float] = {}
     turns = [torch.randperm(words.epoch)[: words.batch] for _ in range(words.repeats + 3)]
     for name in words.recipes:
-        recipe = RECIPES[name]()
+        recipe = RECIPES.find(name)()
         data = replace(recipe.data, count=words.epoch, endless=True)
         recipe = replace(recipe, data=data, valid=replace(recipe.valid, count=1))
         config = replace(recipe.train, batch_size=words.batch, device=device.type, tensorboard=False)
@@ -225,12 +226,18 @@ if __name__ == "__main__":
     four.add_argument("--samples", type=int, default=32)
     for each in (one, two, three, four, five):
         each.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    for each in (one, two, three):
         each.add_argument("--record", type=Path)
     words = parser.parse_args()
+    if min(getattr(words, "count", 1), getattr(words, "samples", 1), getattr(words, "batch", 2) - 1) < 1:
+        parser.error("numbers must be at least 1, and a batch at least 2")
     device = torch.device(words.device)
     started = time.monotonic()
-    metrics, config, digest = COMMANDS[words.command](words, device)
-    if words.record is not None:
+    try:
+        metrics, config, digest = COMMANDS[words.command](words, device)
+    except (AkornError, OSError) as error:
+        parser.error(str(error))
+    if getattr(words, "record", None) is not None:
         path = write_record(
             "bench", f"scenes-{words.command}", metrics, config=config, seed=0, data_fingerprint=digest,
             wall_time=time.monotonic() - started, device=str(device), folder=words.record,

@@ -68,8 +68,10 @@ def test_sizes_objects_and_textures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("clevr {} --size 0", "--size must be at least 1, got 0"),
-        ("clevr {} --samples 0", "--samples must be at least 1, got 0"),
+        ("clevr {} --size 0", "--size must be from 1 to 4,096, got 0"),
+        ("clevr {} --size 1000000", "--size must be from 1 to 4,096, got 1,000,000"),
+        ("clevr {} --samples 0", "--samples must be from 1 to 65,536, got 0"),
+        ("clevr {} --samples 100000000", "--samples must be from 1 to 65,536, got 100,000,000"),
         ("clevr {} --objects 3 12", "objects are from 3 to 12, expected from 0 to 10"),
         ("clevr {} --count 0", "--count must be at least 1, got 0"),
         ("clevr {} --device abacus", "the device 'abacus' cannot be used"),
@@ -118,8 +120,10 @@ def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
 import os, numpy as np
 from pathlib import Path
 from akorn.objects.data.npz import NpzParts
-with NpzParts(Path({str(tmp_path / "killed.npz")!r}), 2, 5, "clevr") as parts:
+path = Path({str(tmp_path / "killed.npz")!r})
+with NpzParts(path, 2, 5, "clevr") as parts:
     parts.add({{"images": np.zeros((1, 3, 4, 4), np.uint8)}})
+    parts.beside(path.with_suffix(".jsonl")).write_text("half a li")
     os._exit(9)
 """
     subprocess.run([sys.executable, "-c", killed], check=False)
@@ -127,10 +131,12 @@ with NpzParts(Path({str(tmp_path / "killed.npz")!r}), 2, 5, "clevr") as parts:
     assert (left / "images.npy").exists()
     with NpzParts(tmp_path / "a.npz", 1, 5, "clevr") as first:
         assert not left.exists()
+        first.beside(tmp_path / "a.jsonl").write_text("whole")
         first.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
         with NpzParts(tmp_path / "b.npz", 1, 5, "clevr") as second:
             second.add({"images": np.zeros((1, 3, 4, 4), np.uint8)})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "a.npz", "b.npz"]
+    assert (tmp_path / "a.jsonl").read_text() == "whole"
 
 
 def test_an_endless_set_never_repeats_and_can_go_on() -> None:

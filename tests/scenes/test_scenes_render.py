@@ -237,9 +237,9 @@ def test_bad_scenes_are_refused() -> None:
             arrays([scene])
     with pytest.raises(AkornError, match="no scene to render"):
         arrays([])
-    with pytest.raises(AkornError, match="size of pictures must be at least 1, got 0"):
+    with pytest.raises(AkornError, match="size of pictures must be from 1 to 4,096, got 0"):
         cropped_view(0)
-    with pytest.raises(AkornError, match="samples must be at least 1"):
+    with pytest.raises(AkornError, match="samples must be from 1 to 65,536"):
         colours(arrays([Scene(())]), SMALL, 0)
     with pytest.raises(AkornError, match="object 0 of the scene has no 'x'"):
         scene_of({"objects": [{"shape": "cube", "r": 0.7}]})

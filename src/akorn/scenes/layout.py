@@ -6,6 +6,9 @@ right, up, backwards. `grid` is [scenes, 6, GRID_T · GRID_W]: light that reache
 (irradiance), and light that leaves it (radiosity), each in red, green and blue.
 """
 
+MOST_SIDE = 4096  # of a picture, in pixels
+MOST_RAYS = 65_536  # per pixel
+
 MOST = 10
 ROWS = 11
 GROUND = 10

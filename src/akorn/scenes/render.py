@@ -50,8 +50,8 @@ def cropped_view(size: int = 128) -> View:
     Up to 192 they are pixels of the 320 × 240 picture, the nearest ones, as the benchmark resizes. Above that, the
     picture is rendered at a finer resolution.
     """
-    if size < 1:
-        raise AkornError(f"the size of pictures must be at least 1, got {size}")
+    if not 1 <= size <= at.MOST_SIDE:
+        raise AkornError(f"the size of pictures must be from 1 to {at.MOST_SIDE:,}, got {size:,}")
     places = (np.arange(size) + 0.5) * (SIDE / size)
     if size <= SIDE:
         places = np.floor(places) + 0.5
@@ -145,8 +145,10 @@ def colours(
     samples: rays per pixel. bounces: surfaces that a path may meet after its first. turns: whole numbers [B] that make
     the noise of scenes differ.
     """
-    if samples < 1 or bounces < 0:
-        raise AkornError(f"samples must be at least 1 and bounces at least 0, got {samples} and {bounces}")
+    if not 1 <= samples <= at.MOST_RAYS or bounces < 0:
+        raise AkornError(
+            f"samples must be from 1 to {at.MOST_RAYS:,} and bounces at least 0, got {samples:,} and {bounces}"
+        )
     device, dtype = scenes.camera.device, scenes.camera.dtype
     if turns is None:
         turns = torch.zeros(len(scenes), dtype=torch.int32, device=device)

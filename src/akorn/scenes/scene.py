@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from akorn.errors import AkornError
-from akorn.registry import unknown
+from akorn.registry import similar, unknown
 from akorn.scenes import layout as at
 from akorn.scenes.materials import PATTERNS, TEXTURES
 
@@ -90,6 +90,8 @@ def scene_of(described: Mapping[str, Any]) -> Scene:
     objects, lights = described.get("objects", []), described.get("lights", {})
     if not isinstance(objects, list | tuple) or not isinstance(lights, Mapping):
         raise AkornError("a scene has objects or lights of the wrong kind, expected a list and a mapping")
+    _check_keys("a scene", described, _SCENE_KEYS)
+    _check_keys("lights", lights, LAMP_NAMES)
     lamps = tuple(_three(lights.get(n, p), f"the lamp {n}") for n, p in zip(LAMP_NAMES, LAMP_PLACES, strict=True))
     scene = Scene(
         tuple(_thing_of(number, one) for number, one in enumerate(objects)),
@@ -103,6 +105,7 @@ def scene_of(described: Mapping[str, Any]) -> Scene:
 def _thing_of(number: int, one: Any) -> Thing:
     """An object in the words of CLEVR's JSON."""
     try:
+        _check_keys("it", one, _THING_KEYS)
         x, y = one["3d_coords"][:2] if "3d_coords" in one else (one["x"], one["y"])
         size = str(one.get("size", ""))
         if "r" not in one and size not in SIZES:
@@ -118,6 +121,18 @@ def _thing_of(number: int, one: Any) -> Thing:
         raise AkornError(f"object {number} of the scene has no {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise AkornError(f"object {number} of the scene has a wrong value: {error}") from None
+
+
+_SCENE_KEYS = ("objects", "camera", "lights", "ground", "ground_shift")
+_THING_KEYS = ("shape", "material", "color", "x", "y", "r", "theta", "shift", "size", "3d_coords", "rotation")
+
+
+def _check_keys(what: str, described: Mapping[str, Any], known: Sequence[str]) -> None:
+    """AkornError for a key that looks like a mistyped one; other keys that we do not know are left alone."""
+    for key in described:
+        near = [name for name in similar(str(key), known) if name not in described]
+        if key not in known and near:
+            raise AkornError(f"{what} has the unknown key {key!r}: did you mean {near[0]!r}?")
 
 
 def _three(values: Any, what: str) -> tuple[float, float, float]:

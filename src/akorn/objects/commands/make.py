@@ -112,11 +112,13 @@ def _check_scenes(options: Options, scenes: bool) -> None:
         if given:
             raise AkornError(f"{given[0]} is for scenes that are rendered, not for {options.name}")
         return
-    for name in ("size", "samples"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise AkornError(f"--{name} must be at least 1, got {value}")
     from akorn.scenes.families import family_of
+    from akorn.scenes.layout import MOST_RAYS, MOST_SIDE
+
+    for name, most in (("size", MOST_SIDE), ("samples", MOST_RAYS)):
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= most:
+            raise AkornError(f"--{name} must be from 1 to {most:,}, got {value:,}")
 
     family_of(options.name, options.objects)
     from akorn.objects.data.scenes import renderer_device

@@ -23,7 +23,6 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
     """
     from akorn.objects.data.npz import NpzParts
     from akorn.objects.data.scenes import renderer_device
-    from akorn.runtime.files import replacing
     from akorn.runtime.progress import progress_bar
     from akorn.scenes.families import family_of
     from akorn.scenes.render import SAMPLES
@@ -38,10 +37,10 @@ def make_scenes(options: Options, counts: Mapping[Split, int], files: Mapping[Sp
         for split, file in files.items():
             studio = Studio(family, split, options.seed, device, size, samples)
             clusters = max(SETS[options.name].clusters, family.most + 1)
+            made = _made(studio, split, options.seed)
             with (
-                replacing(described(file)) as words,
-                open(words, "w", encoding="utf-8") as lines,
-                NpzParts(file, counts[split], clusters, options.name, _made(studio, split, options.seed)) as parts,
+                NpzParts(file, counts[split], clusters, options.name, made) as parts,
+                open(parts.beside(described(file)), "w", encoding="utf-8") as lines,
             ):
                 _write(studio, counts[split], options.geometry, parts, lines, bar)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -128,6 +129,12 @@ class NpzParts:
         self._folder = tempfile.TemporaryDirectory(prefix=_PARTS, dir=path.parent)
         self._lock = ExitStack()
         self._files: dict[str, IO[bytes]] = {}
+        self._beside: list[Path] = []
+
+    def beside(self, path: Path) -> Path:
+        """Where to write another file for the same folder, which appears at `path` when the archive does."""
+        self._beside.append(path)
+        return Path(self._folder.name, path.name)
 
     def __enter__(self) -> NpzParts:
         self._lock.enter_context(only_run(Path(self._folder.name)))
@@ -168,6 +175,8 @@ class NpzParts:
                 kind = zipfile.ZIP_DEFLATED if key == "labels" else zipfile.ZIP_STORED  # noise does not shrink
                 archive.write(folder / f"{key}.npy", f"{key}.npy", kind, 1)
                 (folder / f"{key}.npy").unlink()
+        for path in self._beside:
+            os.replace(folder / path.name, path)
 
 
 def remove_leftovers(folder: Path) -> None:
