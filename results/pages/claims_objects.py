@@ -7,6 +7,7 @@ from results.pages import objects
 from results.pages.claims_compared import AHEAD, BLOCKS
 from results.pages.figures import Claim, Figure, Section, Verdict
 from results.pages.photos import PHOTOS
+from results.pages.scenes import CLEVR_SCENES
 
 CONFIRMED, REFUTED, OPEN = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.OPEN
 
@@ -26,6 +27,9 @@ _FEATURES = {
 _OTHERS = {
     "conv": _object("Tetrominoes, convolutions, FG-ARI", "AKOrN, convolution", "Tetrominoes FG-ARI"),
     "clevr": _object("CLEVR, FG-ARI", _ATTENTION, "CLEVR FG-ARI"),
+    "clevr_tiled": _object("the same, up-tiling ×4", _TILED, "CLEVR FG-ARI"),
+    "clevr_true": _object("CLEVR, on the original's renders, FG-ARI", _ATTENTION, "original's, FG-ARI", CLEVR_SCENES),
+    "clevr_epochs": _object("CLEVR, epochs of training", _ATTENTION, "epochs", CLEVR_SCENES),
     "clevrtex": _object("CLEVRTex, L = 2, FG-ARI", "AKOrN, L = 2", "CLEVRTex FG-ARI", objects.CLEVRTEX_TABLE),
 }
 _THE_SAME = "The same holds for convolutions, CLEVR and CLEVRTex"
@@ -58,8 +62,8 @@ OBJECTS = Section(
     "A model is trained on pictures without labels; its features are then clustered into objects. FG-ARI (the adjusted"
     " Rand index on the foreground) measures how well the clusters separate the objects; the background does not count."
     " MBO (mean best overlap) measures how well the masks fit the objects' outlines. Both are in percent. Tetrominoes,"
-    " dSprites and Shapes are our own generated sets and stand in for the benchmarks'; we score on 1,000 to 5,000 test"
-    " pictures.",
+    " dSprites, Shapes and CLEVR are our own generated sets and stand in for the benchmarks'; we score on 1,000 to"
+    " 5,000 test pictures of each.",
     "results/objects.md",
     (
         Claim(

@@ -15,6 +15,7 @@ from typing import Any
 from akorn.errors import AkornError
 from akorn.ledger.records import Record
 from akorn.ledger.tables import Table, chosen
+from akorn.objects.data.sets import GENERATED
 from akorn.rooms import recipes, room_of_recipe
 from akorn.runtime.nested import flatten
 from results.pages.commands_eval import TRAINED, Gone, evaluation
@@ -64,6 +65,8 @@ def wanted(training: Mapping[str, Any], record: Record, records: Sequence[Record
     said |= {f"train.{key}": training[key] for key in ("precision", "weights") if key in training}
     said = {key: value for key, value in said.items() if key not in ("data.path", "init")}  # not as typed
     said |= overrides
+    if said.get("data.path") == now.get("data.name") in GENERATED:  # a folder made of the scenes that it generates
+        del said["data.path"]
     return {key: said[key] for key in now if key in said and _matters(key) and said[key] != now[key]}
 
 

@@ -157,9 +157,10 @@ SYNTH = Table(
         *quoted.rows(quoted.SYNTH),
     ),
     note=lambda records: "In percent, as in the paper's Table 14; ours on"
-    f" {_behind(records)}, the paper's on 320. Our Tetrominoes, dSprites and CLEVR are our own sets. {_MOST} The"
-    " weights are those of the recipes, the moving average; with its last weights ItrSA has a better FG-ARI on"
-    f" Tetrominoes (see “{WEIGHTS.title}”).",
+    f" {_behind(records)}, the paper's on 320. Our Tetrominoes, dSprites and CLEVR are our own sets. {_MOST}"
+    f" “{CLEVR_SCENES.title}” says for how many epochs CLEVR's models were trained. The weights are those of the"
+    " recipes, the moving average; with its last weights ItrSA has a better FG-ARI on Tetrominoes (see"
+    f" “{WEIGHTS.title}”).",
     marked=MARKED,
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from akorn.ledger.records import Record
 from akorn.ledger.tables import Metric
 from results.pages.corrections import corrected
 from results.pages.objects_own import is_ours
+from results.pages.scenes import TRUTH
 
 BOARDS = {
     "test-id": "rebuilt ID boards",
@@ -68,6 +69,8 @@ def _pictures(record: Record) -> str:
     split = {"valid": "validation"}.get(str(config.get("split", "test")), "test")
     if data == "voc" and split == "test":
         return f"{int(config['pictures']):,} pictures of Pascal VOC's val"
+    if record.get("data") == TRUTH:
+        return f"{int(config['pictures']):,} CLEVR scenes rendered from the original's files"
     ours = data in PICTURES and ("source" not in config or is_ours(config))  # early records name no other source
     own = " of our own" if ours else ""
     return f"{int(config['pictures']):,} {NAMES.get(data, data)} {split} pictures{own}"

@@ -64,6 +64,23 @@ def test_settings_that_change_no_figure_are_left_out() -> None:
     assert "\nakorn eval runs/sudoku_akorn-seed0/model --data test-id.csv --steps 16\n" in text
 
 
+def test_a_folder_of_generated_pictures_is_not_needed() -> None:
+    table = Table("made up", ("figure",), (Row("all", (Cell("mbo", {"kind": "eval"}),)),))
+    config = {
+        "model": "clevr_akorn", "data": "clevr", "source": "generated", "split": "test", "pictures": 320, "size": None,
+        "fit": "crop", "clusters": 11, "method": "average", "uptile": 1, "bilinear": 1, "components": 128, "steps": 8,
+        "start_seed": 0,
+    }  # fmt: skip
+    ema = {"decay": 0.998, "every": 10, "after": 200, "warmup": True, "final": None}
+    for folder, words in (("clevr", "akorn train clevr_akorn --train.seed 0\n"), ("mine", "--data.path mine")):
+        trained = {"recipe": "clevr_akorn", "seed": 0, "overrides": {"data.path": folder}, "ema": ema}
+        record = {
+            "kind": "eval", "name": "clevr_akorn", "seed": 0, "date": "2026-11-20", "file": "x", "config": config,
+            "metrics": {"mbo": 45.0}, "overrides": {}, "extra": {"training": trained},
+        }  # fmt: skip
+        assert words in shown(record, tables=(table,))
+
+
 def test_what_was_changed_is_in_the_command_and_has_a_folder_of_its_own() -> None:
     plain, other = scored(), scored(model__omega=False, **{"train__optimiser.learning_rate": 0.0005})
     rows = (

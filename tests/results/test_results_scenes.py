@@ -121,6 +121,7 @@ def test_scenes_in_a_file_are_of_our_own_too() -> None:
 
     assert said(source="my-test.npz", made=MADE) == "320 CLEVR test pictures of our own"
     assert said(source="clevr_test.npz") == "320 CLEVR test pictures"
+    assert said(fingerprint=TRUTH, **TRUE) == "24 CLEVR scenes rendered from the original's files"
 
 
 def test_the_note_tells_the_errors() -> None:
