@@ -94,7 +94,7 @@ def test_blocks_and_dimensions_are_those_of_the_names() -> None:
 
 
 def test_shipped_weights_have_recipes() -> None:
-    assert set(RECIPES.shipped) == {"shapes", "tetrominoes", "dsprites", "photos"}
+    assert set(RECIPES.shipped) == {"shapes", "tetrominoes", "dsprites", "clevr", "photos"}
     assert all(
         RECIPES.shipped[name].startswith(f"{name}_akorn") and RECIPES.shipped[name] in RECIPES
         for name in RECIPES.shipped

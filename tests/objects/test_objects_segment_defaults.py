@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 
 from akorn.cli import parse
+from akorn.models import load_model
 from akorn.objects import model_input
 from akorn.objects.colouring import background_first, overlay, palette, shown_overlay
 from akorn.objects.commands import segment
-from akorn.objects.commands.known_pictures import choose_model
+from akorn.objects.commands.known_pictures import choose_model, doubts, what_it_knows
 from akorn.runtime.picture_folders import expand_folders
 
 
@@ -158,3 +159,16 @@ def test_a_large_picture_is_reduced_and_its_mask_is_as_small(
     assert run("in/colour.png", "--model", "dsprites") == 0
     assert "in/colour.png: reduced from 40 × 40 to 20 × 20, like its mask" in capsys.readouterr().err
     assert Image.open("out/colour-mask.png").size == (20, 20)
+
+
+def test_a_model_of_rendered_scenes_says_so_and_up_tiles(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_model("clevr").config
+    assert what_it_knows("clevr", config) == "clevr, trained only on rendered scenes of 128 × 128 pixels"
+    assert doubts("clevr", config, (240, 320)) == []
+    assert "clevr was trained on rendered scenes of 128 × 128" in doubts("clevr", config, (600, 900))[0]
+    assert run("in/colour.png", "--model", "clevr", "--format", "npz") == 0
+    with np.load("out/colour-mask.npz") as masks:
+        fine = masks["labels"]
+    assert run("in/colour.png", "--model", "clevr", "--format", "npz", "--uptile", "4") == 0
+    with np.load("out/colour-mask.npz") as masks:
+        assert (masks["labels"] == fine).all()

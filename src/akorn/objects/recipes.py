@@ -111,7 +111,7 @@ def dsprites_itrconv() -> ObjectsRecipe:
     return _dsprites(ItrConvConfig(kernel=7))
 
 
-@RECIPES.add
+@RECIPES.add(weights="clevr")
 def clevr_akorn() -> ObjectsRecipe:
     """AKOrN with attention on CLEVR (Table 14)."""
     return _clevr(AkornConfig())

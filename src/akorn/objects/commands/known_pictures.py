@@ -62,8 +62,7 @@ def what_it_knows(model: str, config: Any) -> str:
     """A few words for people: a model, and what it was trained on."""
     if knows_photographs(model):
         return f"{model}, for photographs"
-    kind = "grey" if config.image_channels == 1 else "coloured"
-    return f"{model}, trained only on {kind} drawings of {config.image_size} × {config.image_size} pixels"
+    return f"{model}, trained only on {_kind(model, config)} of {config.image_size} × {config.image_size} pixels"
 
 
 def knows_photographs(model: str) -> bool:
@@ -73,12 +72,28 @@ def knows_photographs(model: str) -> bool:
     return data_set_of(model) in (PHOTOS, "imagenet")
 
 
+def knows_scenes(model: str) -> bool:
+    """Whether a model was trained on rendered scenes."""
+    from akorn.objects.data import SETS
+    from akorn.objects.segmenter import data_set_of
+
+    data = data_set_of(model)
+    return data is not None and data in SETS and SETS[data].render is not None
+
+
+def _kind(model: str, config: Any) -> str:
+    if knows_scenes(model):
+        return "rendered scenes"
+    return "grey drawings" if config.image_channels == 1 else "coloured drawings"
+
+
 def doubts(model: str, config: Any, size: tuple[int, int]) -> list[str]:
     """A caveat about the mask of a picture of that height and width; empty for sizes like those in training."""
     side = config.image_size
     if min(size) < _LARGE * side or knows_photographs(model):
         return []
+    kind = "rendered scenes" if knows_scenes(model) else "drawings"
     return [
-        f"{size[1]} × {size[0]} pixels, and {model} was trained on drawings of {side} × {side}: if this is a"
+        f"{size[1]} × {size[0]} pixels, and {model} was trained on {kind} of {side} × {side}: if this is a"
         " photograph, the mask means little"
     ]

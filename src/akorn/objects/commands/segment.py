@@ -11,7 +11,13 @@ import tyro
 
 from akorn.cli.common import CommonOptions, check_seed, pick_device, print_json, printable, say
 from akorn.errors import AkornError
-from akorn.objects.commands.known_pictures import choose_model, doubts, knows_photographs, what_it_knows
+from akorn.objects.commands.known_pictures import (
+    choose_model,
+    doubts,
+    knows_photographs,
+    knows_scenes,
+    what_it_knows,
+)
 from akorn.objects.commands.output_names import output_prefixes
 from akorn.runtime.files import check_writable, make_folder
 from akorn.runtime.picture_folders import expand_folders
@@ -29,7 +35,7 @@ FORMATS = {"png": "-mask.png", "npz": "-mask.npz", "overlay": "-overlay.png"}
 TOGETHER = {"coco": "masks.coco.json"}
 """Formats that are one file for all pictures."""
 PAGE = "index.html"
-_PHOTO_TILES = 4  # up-tiling of photographs, as in the paper
+_TILES = 4  # up-tiling of photographs and rendered scenes, as in the paper
 _PHOTO_EDGES = 3.0  # the best of 3 and 6 on VOC's training pictures
 _PLAIN = 4  # of 255: colours that differ by no more count as one
 _MOST_SIDE = 1024  # edges are looked for in pictures of at most about this side
@@ -40,7 +46,7 @@ class Options(CommonOptions):
     """Find the objects in pictures. The mask gives every pixel the number of its cluster, 0 for the background.
 
     The background is the largest of the clusters that touch the border. Models that were trained only on drawings of
-    simple things (akorn models) say little about photographs.
+    simple things, or on rendered scenes (akorn models), say little about photographs.
     """
 
     images: Annotated[
@@ -66,7 +72,7 @@ class Options(CommonOptions):
     have at least 2 % of the picture, so there may be fewer."""
     uptile: int | None = None
     """Up-tiling by this factor makes masks finer. It must divide the patch size; the time grows with its square. By
-    default 4 for models of photographs, 1 for others."""
+    default 4 for models of photographs and of rendered scenes, 1 for others."""
     size: int | None = None
     """The size in pixels at which the model sees a picture, a multiple of the patch size; by default that of training.
     A larger size gives finer masks, but objects then look larger to the model than in training."""
@@ -107,7 +113,7 @@ def run(options: Options) -> int:
     options = replace(options, images=tuple(dict.fromkeys(names)))
     model = options.model if options.model is not None else choose_model(options.images)
     photos = knows_photographs(model)
-    tiles = options.uptile if options.uptile is not None else _PHOTO_TILES if photos else 1
+    tiles = options.uptile if options.uptile is not None else _TILES if photos or knows_scenes(model) else 1
     # In photographs average linkage makes clusters of a few outliers, which are useless.
     least = LEAST if photos and options.method == "average" else 0.0
     edges = options.edges if options.edges is not None else _PHOTO_EDGES if photos else 0.0
