@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from akorn.ledger.records import Record
@@ -26,26 +27,46 @@ _UNSAID = {
 often a run reports or saves does not change the figures."""
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """The records of one kind and name: a row for each combination of settings."""
+
+    title: str
+    head: tuple[str, ...]
+    """`settings` if they differ, the metrics, device and date."""
+    rows: tuple[tuple[str, ...], ...]
+    more: tuple[str, ...] = ()
+    """Metrics that have no column."""
+
+
 def overview(records: Sequence[Record]) -> str:
     """Return a page in Markdown. Records that differ only in their seed share a row, as mean ± standard deviation."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((str(record["name"]), str(record["kind"])), []).append(record)
-    named = {f"{name}: {_KINDS.get(kind, kind)}": found for (name, kind), found in sorted(groups.items())}
+    found = sheets(records)
     lines = [
         "# Results",
         "",
         f"Rendered {MARK} from {len(records)} record{'s' if len(records) != 1 else ''}. A figure is the mean ± the"
         " sample standard deviation over seeds, with the number of seeds in brackets; of several records with the same"
         " settings and seed the newest counts. `settings` lists those in which the rows of a table differ.",
-        *(["", *contents(list(named))] if len(named) > 1 else []),
+        *(["", *contents([sheet.title for sheet in found])] if len(found) > 1 else []),
     ]
-    for title, found in named.items():
-        lines += ["", f"## {title}", "", *_table(found)]
+    for sheet in found:
+        lines += ["", f"## {sheet.title}", "", *markdown(sheet.head, sheet.rows)]
+        if sheet.more:
+            names = ", ".join(sheet.more[:_METRICS]) + (", …" if sheet.more[_METRICS:] else "")
+            lines += ["", f"Not shown: {names} (`akorn results --json`)."]
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def _table(records: Sequence[Record]) -> list[str]:
+def sheets(records: Sequence[Record], *, scores: bool = False) -> list[Sheet]:
+    """The tables of the page; `scores`: without standard errors, times, and what repeats another column."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((str(record["name"]), str(record["kind"])), []).append(record)
+    return [_sheet(f"{name}: {_KINDS.get(kind, kind)}", each, scores) for (name, kind), each in sorted(groups.items())]
+
+
+def _sheet(title: str, records: Sequence[Record], scores: bool) -> Sheet:
     """One row for each combination of settings, in the order in which they were first recorded."""
     rows: dict[str, dict[int, Record]] = {}  # by settings, then by seed: the newest
     for record in sorted(records, key=lambda r: str(r["date"])):
@@ -54,6 +75,12 @@ def _table(records: Sequence[Record]) -> list[str]:
     settings = [_settings(each[0]) for each in found]
     differing = _differing(settings)
     metrics = list(dict.fromkeys(name for each in found for record in each for name in record["metrics"]))
+    if scores:
+        metrics = [name for name in metrics if name != "seconds" and not name.endswith("_error")] or metrics
+        columns = {
+            tuple(_figure([value(record, name) for record in each]) for each in found): name for name in metrics[::-1]
+        }
+        metrics = [name for name in metrics if name in columns.values()]  # the first of those that are all the same
     shown = metrics[:_METRICS]
     head = [*(["settings"] if differing else []), *shown, "device", "date"]
     body = []
@@ -62,12 +89,8 @@ def _table(records: Sequence[Record]) -> list[str]:
         figures = [_figure([value(record, metric) for record in each]) for metric in shown]
         devices = ", ".join(dict.fromkeys(_device(record) for record in each))
         date = max(str(record["date"]) for record in each)[:10]
-        body.append([*([words or _NONE] if differing else []), *figures, devices, date])
-    lines = markdown(head, body)
-    if more := metrics[_METRICS:]:
-        names = ", ".join(more[:_METRICS]) + (", …" if more[_METRICS:] else "")
-        lines += ["", f"Not shown: {names} (`akorn results --json`)."]
-    return lines
+        body.append((*([words or _NONE] if differing else []), *figures, devices, date))
+    return Sheet(title, tuple(head), tuple(body), tuple(metrics[_METRICS:]))
 
 
 def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
