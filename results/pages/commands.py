@@ -30,6 +30,7 @@ INITS = {
     "model": ("photos_akorn", ""),
     "crop_last": ("cifar10_resnet18_crop_last", ""),
     "cifar10-conv": ("cifar10_akorn_conv", ""),
+    "clevr-60-epochs": ("clevr_akorn", "AKOrN, attention, after 60 epochs"),
 }
 """What a training was told to start from, which is the name of a folder that is gone, or of weights that have changed:
 the training that makes such weights, and how one of its rows begins where it has several blocks."""

@@ -23,7 +23,7 @@ from results.pages.clustering import NUMBERS, UPTILING
 from results.pages.corrections import MARKED, corrected
 from results.pages.objects_own import OTHERWISE, TRIED, WEIGHTS, is_ours, most_pictures
 from results.pages.photos import CHOICES, LOSSES, PHOTOS
-from results.pages.scenes import CLEVR_SCENES, TEXTURED_SCENES
+from results.pages.scenes import CLEVR_SCENES, TEXTURED_SCENES, harmless, longest
 from results.pages.trials import epochs, is_trial
 
 
@@ -83,7 +83,7 @@ def _match(recipe: str, data: _Set, steps: int, uptile: int, weights: str | None
             and (config.get("uptile"), config.get("bilinear", 1)) == (uptile, 1)
             and config.get("steps") in (steps, None)  # None: as in training
             and weights in (training.get("weights", "average"), None)  # at first there were no others
-            and not is_trial(record, *free)
+            and not is_trial(record, *free, *(harmless(record) if data is CLEVR else ()))
         )
 
     return fits
@@ -104,7 +104,8 @@ def _cells(
 ) -> tuple[Cell, ...]:
     match = _match(recipe, data, steps, uptile, weights)
     each = zip(metrics, paper, strict=True)
-    return tuple(Cell(metric, match, value, most_pictures, corrected) for metric, value in each)
+    prefer = longest if data is CLEVR else most_pictures
+    return tuple(Cell(metric, match, value, prefer, corrected) for metric, value in each)
 
 
 def _synth(label: str, kind: str, uptile: int, *papers: _Pair) -> Row:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from akorn.ledger.tables import Table, chosen
+from akorn.ledger.tables import Table, chosen, value
 from akorn.objects.data.sets import SETS
 from results.pages import objects
 from results.pages.scenes import CLEVR_SCENES, COUNTS, TEXTURED_SCENES, TRUTH
@@ -57,9 +57,10 @@ def filled(found: dict[str, Any], table: Table) -> list[tuple[str, str]]:
     ("found", "label", "columns"),
     [
         (record(), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
+        (record(overrides={"init": "clevr-60-epochs"}), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(overrides={"data.endless": True}), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(overrides={"train.epochs": 68}), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
-        (record(uptile=4), "AKOrN, attention, up-tiling ×4", ("ours, FG-ARI", "ours, MBO")),
+        (record(uptile=4), "AKOrN, attention, up-tiling ×4", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(source="my-test.npz", made=MADE), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record("clevr_itrsa", fingerprint=TRUTH, **TRUE), "ItrSA", ("original's, FG-ARI", "original's, MBO")),
         (record("clevr_itrsa", kind="train"), "ItrSA", ("training, minutes",)),
@@ -83,6 +84,7 @@ def test_a_record_fills_the_cells_of_its_row(found: dict[str, Any], label: str, 
         record(steps=16),
         record(overrides={"train.steps": 500}),
         record(overrides={"model.gamma": 1.0}),
+        record(overrides={"init": "other"}),
         record(source="truth-test.npz", pictures=23, fingerprint=TRUTH),
         record(**TRUE),  # 24 other pictures
         record(source="my-test.npz"),
@@ -95,6 +97,23 @@ def test_a_record_fills_the_cells_of_its_row(found: dict[str, Any], label: str, 
 def test_another_protocol_fills_no_cell(found: dict[str, Any]) -> None:
     assert not filled(found, CLEVR_SCENES)
     assert not filled(found, TEXTURED_SCENES)
+
+
+def test_the_longest_training_counts_and_the_first_part_has_its_own_row() -> None:
+    first = record(pictures=2000)
+    first["extra"]["training"]["steps"] = 60 * 234
+    longer = record(overrides={"init": "clevr-60-epochs"}, pictures=1000)
+    longer["extra"]["training"]["steps"] = 240 * 234
+    first["metrics"]["fg_ari"], longer["metrics"]["fg_ari"] = 80.0, 90.0
+    rows = {row.label: dict(zip(CLEVR_SCENES.headings, row.cells, strict=True)) for row in CLEVR_SCENES.rows}
+    for of in ([first, longer], [longer, first]):
+        for label, score, epochs in (("AKOrN, attention", 90.0, 300), ("AKOrN, attention, after 60 epochs", 80.0, 60)):
+            assert [found["metrics"]["fg_ari"] for found in chosen(of, rows[label]["ours, FG-ARI"])] == [score]
+            (behind,) = chosen(of, rows[label]["epochs"])
+            assert value(behind, rows[label]["epochs"].metric) == epochs
+        (synth,) = (row for row in objects.SYNTH.rows if row.label == "AKOrN, attention")
+        (clevr,) = chosen(of, synth.cells[objects.SYNTH.headings.index("CLEVR FG-ARI")])
+        assert clevr is longer
 
 
 def test_textured_scenes_of_our_own_are_not_the_papers() -> None:
