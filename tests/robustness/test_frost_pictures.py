@@ -25,6 +25,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "site" / "imagecorruptions" / "frost"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise RuntimeError('the code was run')")
+    facts = tmp_path / "site" / "imagecorruptions-9.9.dist-info" / "METADATA"  # found before those of a real package
+    facts.parent.mkdir()
+    facts.write_text("Metadata-Version: 2.1\nName: imagecorruptions\nVersion: 9.9\n")
     for number, name in enumerate(frost_pictures.FILES):
         pixels = np.full((200 + 20 * number, 240, 4 if name.endswith("png") else 3), 250, np.uint8)
         pixels[2::5, 2::5, :3] = (10 * number, 50, 100)
@@ -44,7 +47,7 @@ def test_the_photographs_are_scaled_by_a_fifth_and_no_code_is_run(package: Path)
     for number, picture in enumerate(found):
         assert (picture.transpose(1, 2, 0) == (10 * number, 50, 100)).all()
     assert "imagecorruptions" not in sys.modules
-    assert frost_pictures.frost_by() == "photographs of imagecorruptions of unknown version"
+    assert frost_pictures.frost_by() == "photographs of imagecorruptions 9.9"
 
 
 @pytest.mark.parametrize("severity", [1, 5])
@@ -83,7 +86,7 @@ def test_crops_come_from_all_over_the_picture(package: Path) -> None:
 def test_what_frost_was_made_of_is_told(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.zeros(40, np.int64)
     make_cifar10c(tmp_path / "real", IMAGES, labels, ["frost"], [5])
-    assert find_cifar10c(tmp_path / "real", 5).frost == "photographs of imagecorruptions of unknown version"
+    assert find_cifar10c(tmp_path / "real", 5).frost == "photographs of imagecorruptions 9.9"
     monkeypatch.setattr(frost_pictures, "_folder", lambda: None)
     make_cifar10c(tmp_path / "ours", IMAGES, labels, ["frost"], [5])
     assert find_cifar10c(tmp_path / "ours", 5).frost == "procedural texture"
