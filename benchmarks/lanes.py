@@ -1,6 +1,6 @@
 """Run the trainings of a table side by side on one GPU, within a time limit.
 
-python benchmarks/lanes.py PLAN --out FOLDER --limit SECONDS [--set NAME=VALUE …] [--list]
+python benchmarks/lanes.py PLAN --out FOLDER --limit SECONDS [--jobs NAME …] [--set NAME=VALUE …] [--list]
 
 A plan is a TOML file of jobs, in order:
 
@@ -85,6 +85,18 @@ def _job(entry: Mapping[str, Any], values: Mapping[str, str], before: Collection
     except KeyError as error:
         raise ValueError(f"no value is called {error}") from None
     return Job(**{**entry, **filled})
+
+
+def wanted(jobs: Sequence[Job], names: Collection[str] | None) -> list[Job]:
+    """The jobs of these names, and those that they are after; all without names."""
+    if names is None:
+        return list(jobs)
+    if foreign := set(names) - {job.name for job in jobs}:
+        raise ValueError(f"no job is called {min(foreign)!r}, expected some of {', '.join(job.name for job in jobs)}")
+    needed = set(names)
+    for job in reversed(jobs):
+        needed |= set(job.after) if job.name in needed else set()
+    return [job for job in jobs if job.name in needed]
 
 
 class Lanes:
@@ -228,11 +240,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=float, required=True, metavar="SECONDS")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--jobs", nargs="+", metavar="NAME", help="run only these and what they are after")
     parser.add_argument("--list", action="store_true", help="only show the jobs and their times")
     said = parser.parse_args(words)
     values = {name: value for name, _, value in (each.partition("=") for each in said.set)}
     try:
-        jobs = read_plan(said.plan, values)
+        jobs = wanted(read_plan(said.plan, values), said.jobs)
     except ValueError as error:
         parser.error(str(error))
     if said.list:

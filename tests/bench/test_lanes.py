@@ -12,7 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from akorn.cli import parse
 from akorn.cli.eval import parse as parse_eval
+from akorn.cli.export import Options as ExportOptions
 from akorn.cli.train import parse as parse_train
 from akorn.objects.data.sets import GENERATED
 
@@ -99,6 +101,17 @@ def test_at_the_limit_what_runs_is_asked_to_stop(lanes: ModuleType, tmp_path: Pa
     assert not (tmp_path / "said").exists()
 
 
+def test_some_jobs_and_what_they_need(lanes: ModuleType, tmp_path: Path) -> None:
+    text = "".join(
+        job(name, "pass", after=list(after)) for name, after in (("a", ""), ("b", "a"), ("c", ""), ("d", "b"))
+    )
+    jobs = lanes.read_plan(plan(tmp_path, text), {})
+    assert [each.name for each in lanes.wanted(jobs, None)] == ["a", "b", "c", "d"]
+    assert [each.name for each in lanes.wanted(jobs, ["d"])] == ["a", "b", "d"]
+    with pytest.raises(ValueError, match="no job is called 'e', expected some of a, b, c, d"):
+        lanes.wanted(jobs, ["a", "e"])
+
+
 @pytest.mark.parametrize(
     ("text", "values", "told"),
     [
@@ -138,9 +151,12 @@ def test_commands_of_plans_exist(
                 options = parse_train(words[2:])
                 assert (options.recipe, str(options.out)) == (job.name, f"runs/{job.name}")
             elif words[1] == "eval":
-                name = words[2].split("/")[1]
-                assert (name, words[2]) == (job.name, f"runs/{job.name}/model")
-                parse_eval(["clevr", *words[3:]])
+                assert words[2] in (f"runs/{job.name}/{word}" for word in ("model", "average", "last"))
+                parse_eval(["sudoku" if job.name.startswith("sudoku") else "clevr", *words[3:]])
+            elif words[1] == "export":
+                assert words[2] == f"runs/{job.name}"
+                assert words[-1] in (f"runs/{job.name}/{word}" for word in ("average", "last"))
+                parse(ExportOptions, words[2:], "export")
             else:
                 assert words[1:3] == ["data", "make"]
                 assert words[3] in GENERATED
