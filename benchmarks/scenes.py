@@ -1,7 +1,7 @@
 """The renderer of scenes: how close it comes to the original, how fast it is, and what it costs in training.
 
 python benchmarks/scenes.py compare --data FOLDER --page PAGE [--samples 64] [--record results]
-python benchmarks/scenes.py truth --data FOLDER --out FILE.npz
+python benchmarks/scenes.py truth --data FOLDER --out FILE.npz [--ours]
 python benchmarks/scenes.py speed [--kind clevr] [--count 1024] [--samples 16] [--record results]
 python benchmarks/scenes.py step [RECIPE …] [--batch 256] [--record results]
 python benchmarks/scenes.py picture FILE [--samples 32]
@@ -9,10 +9,10 @@ python benchmarks/scenes.py picture FILE [--samples 32]
 "compare" takes a folder with `true-renders.npz` (`images` [N, 240, 320, 3] and `masks` [N, 240, 320], bytes) and
 `scenes.json` (their descriptions), renders the same scenes, and writes PAGE/index.html with both side by side. The
 folder's pictures are copied nowhere else. "truth" cuts the same true renders to the benchmark's crop, for
-`akorn eval MODEL --data FILE.npz`. "speed" times whole scenes after that crop: choosing them at random, the check that
-every object is visible, colours and masks. "step" times a training step of `akorn train` with stored pictures, with
-pictures that are rendered on the fly, and rendering alone. "picture" shows the first five test scenes of each kind and
-their masks.
+`akorn eval MODEL --data FILE.npz`, or renders their scenes itself in that crop (--ours). "speed" times whole scenes
+after that crop: choosing them at random, the check that every object is visible, colours and masks. "step" times a
+training step of `akorn train` with stored pictures, with pictures that are rendered on the fly, and rendering alone.
+"picture" shows the first five test scenes of each kind and their masks.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from akorn.scenes import (
     to_levels,
     whole_view,
 )
+from akorn.scenes.render import SAMPLES
 
 
 def compare(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
@@ -90,10 +91,20 @@ def compare(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, 
 
 
 def truth(words: argparse.Namespace, device: torch.device) -> tuple[dict[str, float], dict[str, object], str]:
-    """True renders in the benchmark's crop, with their masks, as a file that `akorn eval` reads."""
-    from akorn.objects.data.npz import write_npz
+    """True renders in the benchmark's crop, or ours of their scenes, with masks, as a file that `akorn eval` reads."""
+    from akorn.objects.data.npz import NpzParts, write_npz
     from akorn.objects.data.picture_sets import Pictures
 
+    if words.ours:
+        described = json.loads((words.data / "scenes.json").read_text(encoding="utf-8"))
+        made = {"scenes": "clevr", "split": "test", "described": "scenes.json", "samples": SAMPLES, "size": 128}
+        with NpzParts(words.out, len(described), 11, "clevr", made) as parts:
+            for one in described:
+                scene = arrays([scene_of(one)], device)
+                image, mask = to_levels(colours(scene, cropped_view(128), SAMPLES)), labels(scene, cropped_view(128))
+                parts.add({"images": image.cpu().numpy(), "labels": mask.cpu().numpy().astype(np.int8)})
+        print(f"wrote {words.out} ({len(described)} pictures of ours)")
+        return {}, {}, "none"
     with np.load(words.data / "true-renders.npz") as archive:
         images, masks = archive["images"], archive["masks"]
     view = cropped_view(128)
@@ -212,6 +223,7 @@ if __name__ == "__main__":
     five = commands.add_parser("truth")
     five.add_argument("--data", type=Path, required=True)
     five.add_argument("--out", type=Path, required=True)
+    five.add_argument("--ours", action="store_true")
     two = commands.add_parser("speed")
     two.add_argument("--kind", default="clevr")
     two.add_argument("--count", type=int, default=1024)

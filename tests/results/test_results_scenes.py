@@ -40,6 +40,7 @@ def record(
 
 
 TRUE = {"source": "truth-test.npz", "pictures": 24}
+DESCRIBED = {"scenes": "clevr", "split": "test", "described": "scenes.json", "samples": 16, "size": 128}
 MADE = {"scenes": "clevr", "split": "test", "seed": 3, "objects": [3, 6], "samples": 16, "size": 128}
 
 
@@ -63,6 +64,11 @@ def filled(found: dict[str, Any], table: Table) -> list[tuple[str, str]]:
         (record(uptile=4), "AKOrN, attention, up-tiling ×4", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record(source="my-test.npz", made=MADE), "AKOrN, attention", ("ours, FG-ARI", "ours, MBO", "epochs")),
         (record("clevr_itrsa", fingerprint=TRUTH, **TRUE), "ItrSA", ("original's, FG-ARI", "original's, MBO")),
+        (
+            record("clevr_itrsa", source="same-test.npz", pictures=24, made=DESCRIBED),
+            "ItrSA",
+            ("the same scenes by ours, FG-ARI", "the same scenes by ours, MBO"),
+        ),
         (record("clevr_itrsa", kind="train"), "ItrSA", ("training, minutes",)),
     ],
 )
@@ -92,6 +98,7 @@ def test_a_record_fills_the_cells_of_its_row(found: dict[str, Any], label: str, 
         record(source="my-test.npz", made={**MADE, "samples": 64}),
         record(source="my-test.npz", made={**MADE, "scenes": "clevrtex"}),
         record(source="my-test.npz", made={}),
+        record(source="my-test.npz", pictures=24, made={**DESCRIBED, "samples": 64}),
     ],
 )
 def test_another_protocol_fills_no_cell(found: dict[str, Any]) -> None:

@@ -43,3 +43,9 @@ def test_scenes_are_like_themselves(tmp_path: Path) -> None:
     assert cut.images.shape == (1, 3, 128, 128)
     assert (cut.images[0, :, 0, 0] == image[0, 29, 64]).all()
     assert (cut.images[0, :, -1, 1] == image[0, 220, 66]).all()
+    run("truth", "--ours", "--out", str(tmp_path / "same.npz"))
+    ours = load(tmp_path / "same.npz")
+    assert isinstance(ours, Pictures)
+    assert (ours.labels == cut.labels).mean() > 0.999
+    assert np.abs(ours.images.astype(int) - cut.images).mean() < 3  # 16 rays against 2
+    assert ours.made["described"] == "scenes.json"
