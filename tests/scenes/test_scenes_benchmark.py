@@ -47,5 +47,5 @@ def test_scenes_are_like_themselves(tmp_path: Path) -> None:
     ours = load(tmp_path / "same.npz")
     assert isinstance(ours, Pictures)
     assert (ours.labels == cut.labels).mean() > 0.999
-    assert np.abs(ours.images.astype(int) - cut.images).mean() < 3  # 16 rays against 2
+    assert np.abs(ours.images.astype(int) - cut.images).mean() < 6  # 2 rays are noisy, 16 less so
     assert ours.made["described"] == "scenes.json"
